@@ -1,0 +1,447 @@
+//! What a person writes: `WorkerApp.spec`.
+//!
+//! The doc comment of each field is its `kubectl explain`: what it does, the default, an example. Fields that are unset
+//! stay unset: the operator never writes into a spec, what it worked out stands in the status.
+//!
+//! The rules that `kubectl apply` answers with at once stand beside the fields they speak about; their texts are in
+//! [`crate::validation`].
+
+#![allow(unreachable_pub, reason = "the KubeSchema derive repeats each struct inside a function")]
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{
+    apps::v1::DeploymentStrategy,
+    autoscaling::v2::HorizontalPodAutoscalerBehavior,
+    core::v1::{
+        Affinity, EnvFromSource, EnvVar, Lifecycle, LocalObjectReference, PodSecurityContext, Probe,
+        SecurityContext, Toleration, TopologySpreadConstraint, Volume, VolumeMount,
+    },
+};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{WorkerAppStatus, lenient, quantity::Quantity, validation as rule};
+
+/// A web app that runs several workers in each pod.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "workerapp.dev",
+    version = "v1alpha1",
+    kind = "WorkerApp",
+    namespaced,
+    doc = "A web app that runs several workers in each pod, on one port. The operator turns it into a Deployment, a Service and a HorizontalPodAutoscaler of the same name.",
+    status = "WorkerAppStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    shortname = "wa",
+    category = "all",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        description = "Whether the app is rolled out and serves"
+    ),
+    printcolumn(name = "Workers", type_ = "integer", json_path = ".status.workers", description = "Workers in each pod"),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicas", description = "Pods"),
+    printcolumn(
+        name = "NodePort",
+        type_ = "integer",
+        json_path = ".status.nodePort",
+        description = "The port on every node at which the app answers"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Runtime", type_ = "string", json_path = ".spec.runtime", priority = 1),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
+        description = "Why the app is, or is not, Ready",
+        priority = 1
+    ),
+    printcolumn(name = "Image", type_ = "string", json_path = ".spec.image", priority = 1),
+    validation = rule::name_length(),
+    validation = rule::name_form()
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = rule::command(),
+    validation = rule::replicas_or_autoscaling(),
+    validation = rule::admin_port(),
+    validation = rule::extra_ports(),
+    validation = rule::unique_ports(),
+    validation = rule::lame_duck(),
+    validation = rule::reserved_volume()
+)]
+pub struct WorkerAppSpec {
+    /// The image that holds the app. Example: `ghcr.io/acme/shop:1.4.2`.
+    #[schemars(length(min = 1, max = 1024))]
+    pub image: String,
+    /// When the image is pulled: `Always`, `IfNotPresent` or `Never`. Default: Kubernetes' own (`Always` for the tag
+    /// `latest`, else `IfNotPresent`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<ImagePullPolicy>,
+    /// Who makes the workers, and how the count reaches it. `Node` and `Generic`: the supervisor runs one copy of the
+    /// command per worker, all on one port. `Pm2`, `Watt` and `NodeCluster`: one copy, told the count, makes its own.
+    /// Default: `Generic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Runtime>,
+    /// The program that serves, as an array; the image's own entrypoint is not used. Required. Example:
+    /// `[node, server.js]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(max = 16384)))]
+    pub command: Vec<String>,
+    /// Further arguments, put after `command`. Example: `[--title, Shop]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(max = 16384)))]
+    pub args: Vec<String>,
+    /// The directory in which the command starts. Default: the image's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    /// The port on which the app listens; the app sees it as `PORT`. All workers share it. Example: `3000`.
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: i32,
+    /// Further TCP ports of the app, shared by the workers too and offered by the Service after the first. Example:
+    /// `[{name: ws, port: 3001}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub ports: Vec<ExtraPort>,
+    /// Environment variables, as in a container. The app's own values win over those that the operator would set (`PORT`,
+    /// `HOSTNAME`, `WORKERS`). See `kubectl explain pod.spec.containers.env`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "lenient::deserialize")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub env: Vec<EnvVar>,
+    /// Environment variables from ConfigMaps and Secrets, as in a container. See
+    /// `kubectl explain pod.spec.containers.envFrom`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env_from: Vec<EnvFromSource>,
+    /// CPU and memory of the app's container, as in a container. The number of workers follows from the CPU limit, or from
+    /// the request where there is no limit. Example: `{requests: {cpu: "2", memory: 450Mi}, limits: {cpu: "3"}}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// How many workers each pod runs. Empty: worked out from `resources` (the CPU limit rounded up; without a limit the
+    /// request rounded up; else 1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<WorkersSpec>,
+    /// How the app is reached. Default: a NodePort Service on port 80, annotated so that benchmark tools find it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceSpec>,
+    /// A fixed number of pods; not together with `autoscaling`. Without either, the Deployment starts with one pod and
+    /// whoever scales it is left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub replicas: Option<i32>,
+    /// Scales the number of pods with a HorizontalPodAutoscaler. Example:
+    /// `{minReplicas: 2, maxReplicas: 10, cpu: {averageUtilization: 50}}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaling: Option<AutoscalingSpec>,
+    /// Settings of the supervisor, the program that runs the workers. Default: see each field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supervisor: Option<SupervisorSpec>,
+    /// When a pod may get traffic. Default: `GET /readyz` of the supervisor, which says yes while a worker listens. See
+    /// `kubectl explain pod.spec.containers.readinessProbe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readiness_probe: Option<Probe>,
+    /// When the container is restarted. Default: `GET /livez` of the supervisor, which does not depend on how busy the
+    /// workers are. See `kubectl explain pod.spec.containers.livenessProbe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub liveness_probe: Option<Probe>,
+    /// When the other probes begin. Default: none, since the supervisor's probes need no delay. See
+    /// `kubectl explain pod.spec.containers.startupProbe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startup_probe: Option<Probe>,
+    /// Hooks of the container. A `preStop` sleep is not needed: the supervisor keeps serving for `supervisor.lameDuckSeconds`.
+    /// See `kubectl explain pod.spec.containers.lifecycle`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifecycle: Option<Lifecycle>,
+    /// Volumes of the pod. See `kubectl explain pod.spec.volumes`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "lenient::deserialize")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub volumes: Vec<Volume>,
+    /// Where the volumes appear in the app's container. See `kubectl explain pod.spec.containers.volumeMounts`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["mountPath"]))]
+    pub volume_mounts: Vec<VolumeMount>,
+    /// Security settings of the app's container. See `kubectl explain pod.spec.containers.securityContext`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security_context: Option<SecurityContext>,
+    /// Security settings of the pod. See `kubectl explain pod.spec.securityContext`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_security_context: Option<PodSecurityContext>,
+    /// The ServiceAccount under which the pod runs. Default: the namespace's `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account_name: Option<String>,
+    /// Whether the ServiceAccount's token is mounted. Default: as the ServiceAccount says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automount_service_account_token: Option<bool>,
+    /// Secrets with which the image is pulled. Example: `[{name: registry}]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+    /// Labels that a node must have. Example: `{kubernetes.io/arch: amd64}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that the pod puts up with. See `kubectl explain pod.spec.tolerations`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
+    /// Where pods may or should run. See `kubectl explain pod.spec.affinity`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Affinity>,
+    /// How pods are spread over nodes and zones. See `kubectl explain pod.spec.topologySpreadConstraints`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
+    /// The PriorityClass of the pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class_name: Option<String>,
+    /// The RuntimeClass of the pods. Example: `gvisor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_class_name: Option<String>,
+    /// Seconds that a pod has from being told to stop until it is killed; the supervisor's lame-duck time is a part of them.
+    /// Default: 30.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub termination_grace_period_seconds: Option<i32>,
+    /// How new pods replace old ones. Default: a rolling update that never goes below the wanted number
+    /// (`maxUnavailable: 0`, `maxSurge: 25%`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<DeploymentStrategy>,
+    /// Seconds that a new pod must be Ready before it counts as available. Default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 86400))]
+    pub min_ready_seconds: Option<i32>,
+    /// Seconds after which a rollout without progress is reported as stuck. Default: 600.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub progress_deadline_seconds: Option<i32>,
+    /// Old ReplicaSets that are kept for a rollback. Default: 10.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub revision_history_limit: Option<i32>,
+    /// Extra labels and annotations, for each child apart. Example: `{pod: {labels: {team: web}}}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<ChildrenMetadata>,
+}
+
+/// Who makes the workers, and how the count reaches it. `Node` and `Generic`: the supervisor runs one copy of the command
+/// per worker, all on one port. `Pm2`, `Watt` and `NodeCluster`: one copy, told the count, makes its own. Default:
+/// `Generic`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Runtime {
+    /// A Node program; the supervisor runs one copy per worker.
+    Node,
+    /// A Node program that forks its own workers with `node:cluster`, as many as `WORKERS` says.
+    NodeCluster,
+    /// `pm2-runtime`; the count is its `-i`.
+    Pm2,
+    /// Platformatic Watt; its workers are threads, as many as `WORKERS` says.
+    Watt,
+    /// Any other server program; the supervisor runs one copy per worker.
+    #[default]
+    Generic,
+}
+
+/// When the image is pulled: `Always`, `IfNotPresent` or `Never`. Default: Kubernetes' own (`Always` for the tag `latest`,
+/// else `IfNotPresent`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ImagePullPolicy {
+    /// Before each start.
+    Always,
+    /// When the node doesn't have it.
+    IfNotPresent,
+    /// Never: the node must have it.
+    Never,
+}
+
+/// One more TCP port of the app.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = rule::port_name())]
+pub struct ExtraPort {
+    /// The port's name: at most 15 of `a-z`, `0-9` and `-`, with a letter among them; not `app`, `admin` or `metrics`.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// The port in the container and of the Service. Example: `3001`.
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: i32,
+    /// The port on every node. Default: one that Kubernetes picks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rule::node_port())]
+    pub node_port: Option<i32>,
+}
+
+/// CPU and memory of the app's container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = rule::cpu_request_within_limit(), validation = rule::memory_request_within_limit())]
+pub struct Resources {
+    /// What the scheduler sets aside. Quote fractions. Example: `{cpu: "2", memory: 450Mi}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "rule::quantities")]
+    pub requests: BTreeMap<String, Quantity>,
+    /// What the container may use at most. Quote fractions. Example: `{cpu: "3"}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "rule::quantities")]
+    pub limits: BTreeMap<String, Quantity>,
+}
+
+/// Overrides of the number of workers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkersSpec {
+    /// Exactly this many workers, whatever the CPUs; it then stays fixed when the container is resized. Example: `4`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1024))]
+    #[x_kube(validation = rule::at_least_one_worker())]
+    pub count: Option<i32>,
+    /// At most this many workers, when the number is worked out. Example: `8`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1024))]
+    #[x_kube(validation = rule::at_least_one_worker())]
+    pub max: Option<i32>,
+    /// What one worker needs: at most as many workers as fit the memory limit. Example: `200Mi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rule::quantity(), validation = rule::positive_quantity())]
+    pub memory_per_worker: Option<Quantity>,
+}
+
+/// How the app is reached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = rule::node_port_needs_type(), validation = rule::distinct_node_ports())]
+pub struct ServiceSpec {
+    /// `NodePort`, `ClusterIP` or `LoadBalancer`. Default: `NodePort`.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub type_: Option<ServiceType>,
+    /// The port of the Service. Default: 80.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<i32>,
+    /// The port on every node at which the app answers. Default: one that Kubernetes picks and keeps. Example: `30000`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rule::node_port())]
+    pub node_port: Option<i32>,
+    /// Whether the Service carries the annotation `benchmark.platformatic.dev/expose: "true"`, by which benchmark tools find
+    /// it. Default: true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expose: Option<bool>,
+    /// Offers the workers' metrics as a further port of the Service, named `metrics`. Default: only for runtimes that serve
+    /// metrics themselves (`Watt`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<MetricsPort>,
+    /// `Cluster` or `Local`, as in a Service. Default: `Cluster`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rule::traffic_policy())]
+    pub external_traffic_policy: Option<String>,
+}
+
+/// `NodePort`, `ClusterIP` or `LoadBalancer`. Default: `NodePort`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ServiceType {
+    /// Answers on a port of every node.
+    #[default]
+    NodePort,
+    /// Answers inside the cluster only.
+    ClusterIP,
+    /// Answers at an address that the cloud provides.
+    LoadBalancer,
+}
+
+/// A port of the Service for metrics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricsPort {
+    /// The port of the Service. Default: 9090.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<i32>,
+    /// The port on every node. Default: one that Kubernetes picks. Example: `30090`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rule::node_port())]
+    pub node_port: Option<i32>,
+}
+
+/// How the number of pods follows the load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = rule::min_within_max(), validation = rule::cpu_needs_target())]
+pub struct AutoscalingSpec {
+    /// Never fewer pods than this. Default: 1. Example: `2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub min_replicas: Option<i32>,
+    /// Never more pods than this. Example: `10`.
+    #[schemars(range(min = 1))]
+    pub max_replicas: i32,
+    /// Scale on CPU. Default: `{averageUtilization: 80}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuTarget>,
+    /// How fast pods are added and removed. Default: Kubernetes' own. See
+    /// `kubectl explain hpa.spec.behavior --api-version=autoscaling/v2`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::deserialize")]
+    pub behavior: Option<HorizontalPodAutoscalerBehavior>,
+}
+
+/// The CPU at which pods are added.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CpuTarget {
+    /// Average CPU of the app's containers in percent of their CPU *request* (HPA's own meaning, so that with a request
+    /// of 2 and a limit of 3 CPUs 150 is a full load). Default: 80. Example: `50`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub average_utilization: Option<i32>,
+}
+
+/// Settings of the supervisor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SupervisorSpec {
+    /// The port of the supervisor's probes and metrics. Default: 9913.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub admin_port: Option<i32>,
+    /// Seconds for which a pod that is told to stop keeps serving, so that load balancers forget it first; a part of
+    /// `terminationGracePeriodSeconds`. Default: 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 3600))]
+    pub lame_duck_seconds: Option<i32>,
+}
+
+/// Extra labels and annotations of each child.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildrenMetadata {
+    /// Of the Deployment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<ChildMetadata>,
+    /// Of the pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<ChildMetadata>,
+    /// Of the Service. Example: a cloud load balancer's annotations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ChildMetadata>,
+    /// Of the HorizontalPodAutoscaler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaler: Option<ChildMetadata>,
+}
+
+/// Extra labels and annotations of one child.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildMetadata {
+    /// Labels. `app.kubernetes.io/name`, `instance` and `managed-by` are the operator's own. Example: `{team: web}`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    #[x_kube(validation = rule::reserved_labels())]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations. Those under `workerapp.dev/` are the operator's own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    #[x_kube(validation = rule::reserved_annotations())]
+    pub annotations: BTreeMap<String, String>,
+}

@@ -1,0 +1,190 @@
+//! The rules that the API server checks at `kubectl apply`, each with a message that says what is allowed.
+//!
+//! CEL, so that no webhook is needed. What can't be said in CEL (it depends on the cluster) is checked by the plan.
+
+use kube::core::{Message, Rule};
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::json;
+
+use crate::Quantity;
+
+/// A rule and its message. The API server puts the field and its value in front; messages stay fixed texts, since computed
+/// ones count towards the cost that a definition's rules may have, as if each string had its largest size.
+fn rule(expression: &str, message: &str) -> Rule {
+    Rule::new(expression).message(Message::Message(message.into()))
+}
+
+pub(crate) fn name_length() -> Rule {
+    rule(
+        "size(self.metadata.name) <= 63",
+        "metadata.name may have at most 63 characters, since the Service gets the same name",
+    )
+}
+
+pub(crate) fn name_form() -> Rule {
+    rule(
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        "metadata.name must begin with a letter and hold only a-z, 0-9 and - (no dots, no - at the end), since the Service gets the same name; example: my-app",
+    )
+}
+
+/// The operator can't see an image's own entrypoint, and the supervisor has to stand in front of it.
+pub(crate) fn command() -> Rule {
+    rule(
+        "has(self.command) && size(self.command) > 0",
+        "spec.command is required: the supervisor starts it, and an image's own entrypoint can't be seen from here; find it with `docker image inspect --format '{{.Config.Entrypoint}} {{.Config.Cmd}}' IMAGE` or `skopeo inspect --config docker://IMAGE`; example: [node, server.js]",
+    )
+}
+
+pub(crate) fn replicas_or_autoscaling() -> Rule {
+    rule(
+        "!(has(self.replicas) && has(self.autoscaling))",
+        "spec.replicas and spec.autoscaling exclude each other: remove replicas and let autoscaling.minReplicas and maxReplicas bound the number of pods, or remove autoscaling",
+    )
+}
+
+pub(crate) fn admin_port() -> Rule {
+    rule(
+        "!(has(self.supervisor) && has(self.supervisor.adminPort) ? [self.supervisor.adminPort] : [9913]).exists(a, a == self.port || (has(self.ports) && self.ports.exists(p, p.port == a)))",
+        "the supervisor answers probes and metrics on spec.supervisor.adminPort (9913 unless set), which the app uses too: give it another port",
+    )
+}
+
+pub(crate) fn extra_ports() -> Rule {
+    rule(
+        "!has(self.ports) || self.ports.all(p, self.ports.exists_one(q, q.name == p.name))",
+        "each name in spec.ports may stand there once",
+    )
+}
+
+pub(crate) fn unique_ports() -> Rule {
+    rule(
+        "!has(self.ports) || self.ports.all(p, p.port != self.port && self.ports.exists_one(q, q.port == p.port))",
+        "each port in spec.ports may stand there once, and spec.port not at all: the Service offers it already, as `app`",
+    )
+}
+
+pub(crate) fn lame_duck() -> Rule {
+    rule(
+        "(has(self.supervisor) && has(self.supervisor.lameDuckSeconds) ? self.supervisor.lameDuckSeconds : 5) < (has(self.terminationGracePeriodSeconds) ? self.terminationGracePeriodSeconds : 30)",
+        "spec.supervisor.lameDuckSeconds (5 unless set) must be less than spec.terminationGracePeriodSeconds (30 unless set): the rest is the time in which requests under way may end",
+    )
+}
+
+pub(crate) fn reserved_volume() -> Rule {
+    rule(
+        "(!has(self.volumes) || self.volumes.all(v, v.name != 'workerapp')) && (!has(self.volumeMounts) || self.volumeMounts.all(m, m.mountPath != '/workerapp'))",
+        "the volume name `workerapp` and the path /workerapp are the supervisor's: give yours another name and path",
+    )
+}
+
+pub(crate) fn port_name() -> Rule {
+    rule(
+        "size(self.name) <= 15 && self.name.matches('^[a-z0-9]([a-z0-9]|-[a-z0-9])*$') && self.name.matches('[a-z]') && !(self.name in ['app', 'admin', 'metrics'])",
+        "a port name has at most 15 of a-z, 0-9 and -, with a letter among them, no - at an end nor two in a row, and is not app, admin or metrics; example: ws",
+    )
+    .field_path(".name")
+}
+
+/// The range itself is a setting of the API server, which knows it when the Service is made; here stands what no cluster
+/// allows.
+pub(crate) fn node_port() -> Rule {
+    rule(
+        "self >= 1024 && self <= 65535",
+        "a node port must lie between 30000 and 32767, or in the range that the API server was given with --service-node-port-range; never below 1024 or above 65535",
+    )
+}
+
+pub(crate) fn node_port_needs_type() -> Rule {
+    rule(
+        "!(has(self.type) && self.type == 'ClusterIP' && (has(self.nodePort) || (has(self.metrics) && has(self.metrics.nodePort))))",
+        "a nodePort needs spec.service.type NodePort or LoadBalancer: remove the nodePort or the type ClusterIP",
+    )
+}
+
+pub(crate) fn distinct_node_ports() -> Rule {
+    rule(
+        "!(has(self.nodePort) && has(self.metrics) && has(self.metrics.nodePort) && self.nodePort == self.metrics.nodePort)",
+        "spec.service.nodePort and spec.service.metrics.nodePort must differ",
+    )
+}
+
+pub(crate) fn traffic_policy() -> Rule {
+    rule("self in ['Cluster', 'Local']", "externalTrafficPolicy must be Cluster or Local")
+}
+
+pub(crate) fn min_within_max() -> Rule {
+    rule(
+        "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
+        "spec.autoscaling.minReplicas must not be above maxReplicas",
+    )
+}
+
+pub(crate) fn cpu_needs_target() -> Rule {
+    rule(
+        "!has(self.cpu) || has(self.cpu.averageUtilization)",
+        "spec.autoscaling.cpu needs averageUtilization, in percent of the CPU request; example: {averageUtilization: 50}",
+    )
+}
+
+pub(crate) fn at_least_one_worker() -> Rule {
+    rule(
+        "self >= 1",
+        "there must be at least 1 worker; leave it out to have the number worked out from the CPUs",
+    )
+}
+
+pub(crate) fn quantity() -> Rule {
+    rule(
+        "isQuantity(string(self))",
+        "not a quantity: it must be a number with an optional suffix (n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent); examples: \"2\", 500m, \"0.5\", 450Mi",
+    )
+}
+
+pub(crate) fn positive_quantity() -> Rule {
+    rule(
+        "!isQuantity(string(self)) || quantity(string(self)).isGreaterThan(quantity('0'))",
+        "must be greater than 0; leave it out where there is none",
+    )
+}
+
+fn request_within_limit(resource: &str) -> Rule {
+    let both = format!(
+        "has(self.requests) && has(self.limits) && '{resource}' in self.requests && '{resource}' in self.limits"
+    );
+    let [request, limit] =
+        ["requests", "limits"].map(|of| format!("quantity(string(self.{of}['{resource}']))"));
+    rule(
+        &format!("!({both}) || {request}.compareTo({limit}) <= 0"),
+        &format!("spec.resources.requests.{resource} must not be above spec.resources.limits.{resource}"),
+    )
+}
+
+pub(crate) fn cpu_request_within_limit() -> Rule {
+    request_within_limit("cpu")
+}
+
+pub(crate) fn memory_request_within_limit() -> Rule {
+    request_within_limit("memory")
+}
+
+/// The schema of a map of quantities: each value is checked by itself, so that the message names it.
+pub(crate) fn quantities(generator: &mut SchemaGenerator) -> Schema {
+    let mut value = generator.subschema_for::<Quantity>();
+    value.insert("x-kubernetes-validations".into(), json!([quantity(), positive_quantity()]));
+    json_schema!({ "type": "object", "maxProperties": 6, "additionalProperties": value })
+}
+
+pub(crate) fn reserved_labels() -> Rule {
+    rule(
+        "!self.exists(k, k in ['app.kubernetes.io/name', 'app.kubernetes.io/instance', 'app.kubernetes.io/managed-by'])",
+        "app.kubernetes.io/name, app.kubernetes.io/instance and app.kubernetes.io/managed-by are set by the operator, which finds the pods by them: use other labels",
+    )
+}
+
+pub(crate) fn reserved_annotations() -> Rule {
+    rule(
+        "!self.exists(k, k.startsWith('workerapp.dev/'))",
+        "annotations under workerapp.dev/ are set by the operator: use another prefix",
+    )
+}

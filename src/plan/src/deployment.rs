@@ -1,0 +1,299 @@
+//! The Deployment: the app's container behind the supervisor, and the init container that brings the supervisor.
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
+        core::v1::{
+            Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, HTTPGetAction, PodSpec,
+            PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecurityContext, Volume,
+            VolumeMount,
+        },
+    },
+    apimachinery::pkg::{
+        api::resource::Quantity as KubeQuantity, apis::meta::v1::LabelSelector, util::intstr::IntOrString,
+    },
+};
+use workerapp_api::{ImagePullPolicy, Resources, WorkerApp, names};
+
+use crate::{
+    Facts, Workers, digest, metadata,
+    runtime::{Processes, Profile, Sharing},
+    workers::Rule,
+};
+
+/// The user under which the init container runs: any that isn't root.
+const INSTALL_UID: i64 = 65532;
+
+pub(crate) fn build(app: &WorkerApp, profile: &Profile, workers: &Workers, facts: &Facts) -> Deployment {
+    let spec = &app.spec;
+    digest::stamp(Deployment {
+        metadata: metadata::child(app, |children| children.deployment.as_ref()),
+        spec: DeploymentSpec {
+            // With an autoscaler the number is its own; without either field it is whoever's who scales the Deployment.
+            replicas: if spec.autoscaling.is_some() { None } else { spec.replicas },
+            selector: LabelSelector {
+                match_labels: Some(metadata::selector(app)),
+                ..LabelSelector::default()
+            },
+            strategy: Some(spec.strategy.clone().unwrap_or_else(never_fewer)),
+            min_ready_seconds: spec.min_ready_seconds,
+            progress_deadline_seconds: spec.progress_deadline_seconds,
+            revision_history_limit: spec.revision_history_limit,
+            template: PodTemplateSpec {
+                metadata: Some(metadata::pod_template(app, |children| children.pod.as_ref())),
+                spec: Some(pod(app, profile, workers, facts)),
+            },
+            ..DeploymentSpec::default()
+        },
+        status: None,
+    })
+}
+
+/// A rolling update that never goes below the wanted number of pods.
+fn never_fewer() -> DeploymentStrategy {
+    DeploymentStrategy {
+        type_: Some("RollingUpdate".into()),
+        rolling_update: Some(RollingUpdateDeployment {
+            max_unavailable: Some(IntOrString::Int(0)),
+            max_surge: Some(IntOrString::String("25%".into())),
+        }),
+    }
+}
+
+fn pod(app: &WorkerApp, profile: &Profile, workers: &Workers, facts: &Facts) -> PodSpec {
+    let spec = &app.spec;
+    let mut volumes = vec![Volume {
+        name: names::VOLUME_SUPERVISOR.into(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    }];
+    volumes.extend(spec.volumes.iter().cloned());
+    PodSpec {
+        init_containers: Some(vec![install(app, facts)]),
+        containers: vec![container(app, profile, workers)],
+        volumes: Some(volumes),
+        security_context: spec.pod_security_context.clone(),
+        service_account_name: spec.service_account_name.clone(),
+        automount_service_account_token: spec.automount_service_account_token,
+        image_pull_secrets: non_empty(spec.image_pull_secrets.clone()),
+        node_selector: Some(spec.node_selector.clone()).filter(|selector| !selector.is_empty()),
+        tolerations: non_empty(spec.tolerations.clone()),
+        affinity: spec.affinity.clone(),
+        topology_spread_constraints: non_empty(spec.topology_spread_constraints.clone()),
+        priority_class_name: spec.priority_class_name.clone(),
+        runtime_class_name: spec.runtime_class_name.clone(),
+        termination_grace_period_seconds: Some(grace_seconds(app).into()),
+        ..PodSpec::default()
+    }
+}
+
+/// Copies the supervisor into the shared volume.
+///
+/// It has the app's own CPU and memory: a pod counts the larger of its init containers' and its containers' needs, so this
+/// adds nothing, and quotas, LimitRanges and the quality-of-service class see the pod as they would without it. Its security context meets
+/// the Pod Security level *restricted*.
+fn install(app: &WorkerApp, facts: &Facts) -> Container {
+    Container {
+        name: names::CONTAINER_INSTALL.into(),
+        image: Some(facts.supervisor_image.clone()),
+        image_pull_policy: facts.supervisor_pull_policy.clone(),
+        command: Some(vec![
+            names::SUPERVISOR_IN_IMAGE.into(),
+            "install".into(),
+            names::SUPERVISOR_PATH.into(),
+        ]),
+        resources: app.spec.resources.as_ref().map(|resources| requirements(resources, &["cpu", "memory"])),
+        volume_mounts: Some(vec![supervisor_mount(false)]),
+        security_context: Some(SecurityContext {
+            run_as_non_root: Some(true),
+            run_as_user: Some(INSTALL_UID),
+            allow_privilege_escalation: Some(false),
+            read_only_root_filesystem: Some(true),
+            capabilities: Some(Capabilities { drop: Some(vec!["ALL".into()]), add: None }),
+            seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".into(), localhost_profile: None }),
+            ..SecurityContext::default()
+        }),
+        ..Container::default()
+    }
+}
+
+fn container(app: &WorkerApp, profile: &Profile, workers: &Workers) -> Container {
+    let spec = &app.spec;
+    let mut mounts = vec![supervisor_mount(true)];
+    mounts.extend(spec.volume_mounts.iter().cloned());
+    Container {
+        name: names::CONTAINER_APP.into(),
+        image: Some(spec.image.clone()),
+        image_pull_policy: spec.image_pull_policy.map(|policy| {
+            match policy {
+                ImagePullPolicy::Always => "Always",
+                ImagePullPolicy::IfNotPresent => "IfNotPresent",
+                ImagePullPolicy::Never => "Never",
+            }
+            .into()
+        }),
+        command: Some(supervisor(app, profile, workers)),
+        args: Some((profile.command)(spec.command.iter().chain(&spec.args).cloned().collect())),
+        working_dir: spec.working_dir.clone(),
+        ports: Some(container_ports(app, profile)),
+        env: Some(environment(app, workers)),
+        env_from: non_empty(spec.env_from.clone()),
+        resources: spec.resources.as_ref().map(|resources| requirements(resources, &[])),
+        readiness_probe: Some(spec.readiness_probe.clone().unwrap_or_else(ready)),
+        liveness_probe: Some(spec.liveness_probe.clone().unwrap_or_else(alive)),
+        startup_probe: spec.startup_probe.clone(),
+        lifecycle: spec.lifecycle.clone(),
+        volume_mounts: Some(mounts),
+        security_context: spec.security_context.clone(),
+        // When the supervisor gives up, the app's last lines tell more than nothing.
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
+        ..Container::default()
+    }
+}
+
+/// The supervisor and its flags; the app's own command follows as the container's arguments.
+fn supervisor(app: &WorkerApp, profile: &Profile, workers: &Workers) -> Vec<String> {
+    let spec = &app.spec;
+    let mut command = vec![names::SUPERVISOR_PATH.to_owned()];
+    let mut flag = |name: &str, value: String| command.push(format!("--{name}={value}"));
+
+    match workers.rule {
+        Rule::Count => flag("workers", workers.count.to_string()),
+        _ => flag("workers", "auto".into()),
+    }
+    let overrides = spec.workers.clone().unwrap_or_default();
+    if let Some(max) = overrides.max {
+        flag("max-workers", max.to_string());
+    }
+    if let Some(each) = overrides.memory_per_worker {
+        flag("memory-per-worker", each.bytes().to_string());
+    }
+    if profile.processes == Processes::One {
+        flag("processes", "1".into());
+    }
+    if profile.sharing == Sharing::None {
+        flag("sharing", "none".into());
+    }
+    flag("port", spec.port.to_string());
+    for extra in &spec.ports {
+        flag("port", extra.port.to_string());
+    }
+    flag("admin-port", admin_port(app).to_string());
+    flag("lame-duck", lame_duck_seconds(app).to_string());
+    flag("grace", grace_seconds(app).to_string());
+    if spec.env.iter().any(|variable| variable.name == names::ENV_WORKERS) {
+        flag("keep-env", names::ENV_WORKERS.into());
+    }
+    command.push("--".into());
+    command
+}
+
+/// The operator's variables first, so that the app's own may refer to them; its own win.
+fn environment(app: &WorkerApp, workers: &Workers) -> Vec<EnvVar> {
+    let own = |name: &str| app.spec.env.iter().any(|variable| variable.name == name);
+    let injected = [
+        (names::ENV_PORT, app.spec.port.to_string()),
+        (names::ENV_HOSTNAME, "0.0.0.0".to_owned()),
+        (names::ENV_WORKERS, workers.count.to_string()),
+    ];
+    injected
+        .into_iter()
+        .filter(|(name, _)| !own(name))
+        .map(|(name, value)| EnvVar { name: name.into(), value: Some(value), value_from: None })
+        .chain(app.spec.env.iter().cloned())
+        .collect()
+}
+
+fn container_ports(app: &WorkerApp, profile: &Profile) -> Vec<ContainerPort> {
+    let port = |name: &str, port: i32| ContainerPort {
+        name: Some(name.into()),
+        container_port: port,
+        protocol: Some("TCP".into()),
+        ..ContainerPort::default()
+    };
+    let mut ports = vec![port(names::PORT_APP, app.spec.port)];
+    ports.extend(app.spec.ports.iter().map(|extra| port(&extra.name, extra.port)));
+    ports.push(port(names::PORT_ADMIN, admin_port(app)));
+    ports.extend(profile.metrics_port.map(|metrics| port(names::PORT_METRICS, metrics)));
+    ports
+}
+
+/// Traffic may come while a worker listens. Every 2 s, so that a fresh pod is taken in quickly.
+fn ready() -> Probe {
+    Probe {
+        period_seconds: Some(2),
+        timeout_seconds: Some(2),
+        failure_threshold: Some(2),
+        ..admin_probe("/readyz")
+    }
+}
+
+/// Restarted only when the supervisor itself has answered nothing for a minute: load on the app must not lead there.
+fn alive() -> Probe {
+    Probe {
+        period_seconds: Some(10),
+        timeout_seconds: Some(5),
+        failure_threshold: Some(6),
+        ..admin_probe("/livez")
+    }
+}
+
+fn admin_probe(path: &str) -> Probe {
+    Probe {
+        http_get: Some(HTTPGetAction {
+            path: Some(path.into()),
+            port: IntOrString::String(names::PORT_ADMIN.into()),
+            ..HTTPGetAction::default()
+        }),
+        ..Probe::default()
+    }
+}
+
+fn supervisor_mount(read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: names::VOLUME_SUPERVISOR.into(),
+        mount_path: names::SUPERVISOR_DIR.into(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    }
+}
+
+/// The resources named in `only`, or all where it is empty.
+fn requirements(resources: &Resources, only: &[&str]) -> ResourceRequirements {
+    let take = |quantities: &std::collections::BTreeMap<String, workerapp_api::Quantity>| {
+        let taken: std::collections::BTreeMap<_, _> = quantities
+            .iter()
+            .filter(|(name, _)| only.is_empty() || only.contains(&name.as_str()))
+            .map(|(name, quantity)| (name.clone(), KubeQuantity(quantity.to_string())))
+            .collect();
+        Some(taken).filter(|taken| !taken.is_empty())
+    };
+    ResourceRequirements {
+        requests: take(&resources.requests),
+        limits: take(&resources.limits),
+        claims: None,
+    }
+}
+
+pub(crate) fn admin_port(app: &WorkerApp) -> i32 {
+    app.spec
+        .supervisor
+        .as_ref()
+        .and_then(|supervisor| supervisor.admin_port)
+        .unwrap_or(i32::from(names::DEFAULT_ADMIN_PORT))
+}
+
+fn lame_duck_seconds(app: &WorkerApp) -> u32 {
+    let set = app.spec.supervisor.as_ref().and_then(|supervisor| supervisor.lame_duck_seconds);
+    set.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(names::DEFAULT_LAME_DUCK_SECONDS)
+}
+
+fn grace_seconds(app: &WorkerApp) -> u32 {
+    let set = app.spec.termination_grace_period_seconds;
+    set.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(names::DEFAULT_GRACE_SECONDS)
+}
+
+/// Empty lists are not sent: they would claim the field for the operator.
+fn non_empty<T>(items: Vec<T>) -> Option<Vec<T>> {
+    Some(items).filter(|items| !items.is_empty())
+}

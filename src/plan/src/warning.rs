@@ -1,0 +1,181 @@
+//! What works as it was asked for and yet may surprise: told in the plan and as an event, never an error.
+
+use thiserror::Error;
+use workerapp_api::{Quantity, WorkerApp, names};
+
+use crate::{
+    Effective, autoscaler,
+    effective::Amount,
+    runtime::Profile,
+    workers::{Rule, Workers},
+};
+
+/// One surprise, with its remedy.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Warning {
+    /// The app sets a variable that the operator would set.
+    #[error(
+        "spec.env sets {name} to {value:?}, where the operator would set {ours:?}: the app gets its own; remove it unless that is meant"
+    )]
+    OwnVariable {
+        /// The variable.
+        name: &'static str,
+        /// What the app sets.
+        value: String,
+        /// What the operator would have set.
+        ours: String,
+    },
+    /// More workers than whole CPUs under a limit.
+    #[error(
+        "{workers} workers share a CPU limit of {limit}: when all are busy they are throttled for up to {percent} % of the time; a whole number of CPUs avoids it"
+    )]
+    Throttled {
+        /// The number of workers.
+        workers: i128,
+        /// The CPU limit.
+        limit: String,
+        /// 1 − limit / workers, in percent.
+        percent: i128,
+    },
+    /// The autoscaler has nothing to compute a percentage of.
+    #[error(
+        "spec.autoscaling scales on a percentage of the CPU request, and there is none: set spec.resources.requests.cpu"
+    )]
+    NoCpuRequest,
+    /// The CPU target lies above what the pod can reach.
+    #[error(
+        "the autoscaler adds pods above {target} % of the CPU request, but a pod of this app never uses more than about {reachable} % ({cause}): lower spec.autoscaling.cpu.averageUtilization or the CPU request"
+    )]
+    UnreachableTarget {
+        /// The target, in percent of the request.
+        target: i32,
+        /// What the pod can use at most, in percent of the request.
+        reachable: i128,
+        /// What holds it back.
+        cause: String,
+    },
+    /// A LimitRange's default lies below the request: every pod will be refused.
+    #[error(
+        "LimitRange {limit_range} sets a {resource} limit of {limit}, below the request of {request}: every pod will be refused; set spec.resources.limits.{resource}"
+    )]
+    LimitBelowRequest {
+        /// `cpu` or `memory`.
+        resource: &'static str,
+        /// Whose default it is.
+        limit_range: String,
+        /// The limit that is filled in.
+        limit: String,
+        /// The request.
+        request: String,
+    },
+    /// A LimitRange's default decides the number of workers.
+    #[error(
+        "LimitRange {limit_range} sets a CPU limit of {limit} that the spec doesn't name, and WORKERS follows it; set spec.resources.limits.cpu to decide it yourself"
+    )]
+    LimitFromLimitRange {
+        /// Whose default it is.
+        limit_range: String,
+        /// The limit that is filled in.
+        limit: String,
+    },
+}
+
+pub(crate) fn find(
+    app: &WorkerApp,
+    profile: &Profile,
+    effective: &Effective,
+    workers: &Workers,
+) -> Vec<Warning> {
+    let mut warnings = own_variables(app, workers);
+    warnings.extend(limit_range(effective));
+    warnings.extend(throttled(profile, effective, workers));
+    warnings.extend(autoscaling(app, profile, effective, workers));
+    warnings
+}
+
+fn own_variables(app: &WorkerApp, workers: &Workers) -> Vec<Warning> {
+    let ours = [
+        (names::ENV_PORT, app.spec.port.to_string()),
+        (names::ENV_HOSTNAME, "0.0.0.0".to_owned()),
+        (names::ENV_WORKERS, workers.count.to_string()),
+    ];
+    let mut warnings = Vec::new();
+    for (name, ours) in ours {
+        let own = app.spec.env.iter().find(|variable| variable.name == name);
+        if let Some(value) =
+            own.map(|variable| variable.value.clone().unwrap_or_default()).filter(|value| *value != ours)
+        {
+            warnings.push(Warning::OwnVariable { name, value, ours });
+        }
+    }
+    warnings
+}
+
+fn limit_range(effective: &Effective) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for (resource, limit, request) in [
+        ("cpu", &effective.cpu_limit, &effective.cpu_request),
+        ("memory", &effective.memory_limit, &effective.memory_request),
+    ] {
+        let Some(Amount { quantity: limit, limit_range: Some(limit_range) }) = limit else { continue };
+        match request {
+            Some(request) if request.quantity > *limit => warnings.push(Warning::LimitBelowRequest {
+                resource,
+                limit_range: limit_range.clone(),
+                limit: limit.to_string(),
+                request: request.quantity.to_string(),
+            }),
+            _ if resource == "cpu" => warnings.push(Warning::LimitFromLimitRange {
+                limit_range: limit_range.clone(),
+                limit: limit.to_string(),
+            }),
+            _ => {}
+        }
+    }
+    warnings
+}
+
+/// Told where the number was worked out with ceil, and for a count that was given.
+fn throttled(profile: &Profile, effective: &Effective, workers: &Workers) -> Option<Warning> {
+    let limit = &effective.cpu_limit.as_ref()?.quantity;
+    let percent = percent_above(workers.count, limit);
+    let telling = percent >= 1 && (workers.rule != Rule::Count || !profile.parallel);
+    telling.then(|| Warning::Throttled { workers: workers.count, limit: limit.to_string(), percent })
+}
+
+/// 100 · (1 − limit / workers).
+fn percent_above(workers: i128, limit: &Quantity) -> i128 {
+    let wanted = workers.saturating_mul(1000);
+    (wanted - limit.milli_ceil()).saturating_mul(100).checked_div(wanted).unwrap_or(0)
+}
+
+fn autoscaling(
+    app: &WorkerApp,
+    profile: &Profile,
+    effective: &Effective,
+    workers: &Workers,
+) -> Option<Warning> {
+    let target = autoscaler::utilization(app.spec.autoscaling.as_ref()?);
+    let Some(request) = effective.cpu_request.as_ref().filter(|request| request.quantity.is_positive())
+    else {
+        return Some(Warning::NoCpuRequest);
+    };
+    let limit = effective.cpu_limit.as_ref().map(|limit| limit.quantity.milli_ceil());
+    let busy = (!profile.parallel).then(|| workers.count.saturating_mul(1000));
+    let (usable, cause) = match (busy, limit) {
+        (Some(busy), Some(limit)) if busy <= limit => {
+            (busy, format!("{} with one CPU each at most", plural(workers.count)))
+        }
+        (Some(busy), None) => (busy, format!("{} with one CPU each at most", plural(workers.count))),
+        (_, Some(limit)) => (limit, format!("a CPU limit of {}", Quantity::from_milli(limit))),
+        (None, None) => return None,
+    };
+    let reachable = usable.saturating_mul(100).checked_div(request.quantity.milli_ceil())?;
+    // A tenth of headroom: the autoscaler itself ignores differences below that.
+    let unreachable = reachable.saturating_mul(10) <= i128::from(target).saturating_mul(11);
+    unreachable.then_some(Warning::UnreachableTarget { target, reachable, cause })
+}
+
+fn plural(count: i128) -> String {
+    if count == 1 { "1 worker".into() } else { format!("{count} workers") }
+}
