@@ -1,0 +1,74 @@
+{{- /* The base of every object's name: the release's, with the chart's unless that stands in it already. */ -}}
+{{- define "workerapp.fullname" -}}
+{{- $name := .Values.nameOverride | default .Chart.Name }}
+{{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) }}
+{{- .Values.fullnameOverride | default $full | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "workerapp.selector" -}}
+app.kubernetes.io/name: {{ .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- /* The chart's own labels win: commonLabels must not break the selector. */ -}}
+{{- define "workerapp.labels" -}}
+{{- $own := dict
+      "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-")
+      "app.kubernetes.io/version" (.Chart.AppVersion | replace "+" "_" | trunc 63 | trimSuffix "-")
+      "app.kubernetes.io/managed-by" .Release.Service
+      "app.kubernetes.io/part-of" "workerapp" }}
+{{- $selector := include "workerapp.selector" . | fromYaml }}
+{{- mergeOverwrite (dict) .Values.commonLabels $own $selector | toYaml }}
+{{- end }}
+
+{{- define "workerapp.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- .Values.serviceAccount.name | default (include "workerapp.fullname" .) }}
+{{- else }}
+{{- .Values.serviceAccount.name | default "default" }}
+{{- end }}
+{{- end }}
+
+{{- define "workerapp.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}
+{{- printf "%s@%s" .repository .digest }}
+{{- else }}
+{{- printf "%s:%s" .repository (.tag | default $.Chart.AppVersion) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* What the operator may do, and nothing else: the same rules for the whole cluster or for each namespace. */ -}}
+{{- define "workerapp.rules" -}}
+- apiGroups: [workerapp.dev]
+  resources: [workerapps]
+  verbs: [get, list, watch]
+- apiGroups: [workerapp.dev]
+  resources: [workerapps/status]
+  verbs: [get, patch, update]
+# Owner references that block the owner's deletion need it where OwnerReferencesPermissionEnforcement is on.
+- apiGroups: [workerapp.dev]
+  resources: [workerapps/finalizers]
+  verbs: [update]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [get, list, watch, create, patch, delete]
+# Why a pod doesn't start stands in its status.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+# Their defaults decide how much CPU an app gets that names none.
+- apiGroups: [""]
+  resources: [limitranges]
+  verbs: [list, watch]
+- apiGroups: ["", events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
