@@ -82,20 +82,10 @@ const PM2_CONFIGURATIONS: [&str; 6] = [".json", ".yml", ".yaml", ".config.js", "
 /// (`instances: process.env.WORKERS`; pm2 ignores `-i` then).
 fn pm2(mut command: Vec<String>) -> Vec<String> {
     let end = command.iter().position(|word| word == "--").unwrap_or(command.len());
-    let chosen = command[..end].iter().any(|word| {
-        word == "-i"
-            || word == "--instances"
-            || word.starts_with("--instances=")
-            || (word.starts_with("-i") && word.len() > 2)
-    });
-    let configuration = command[..end].iter().any(|word| {
-        word.ends_with(".json")
-            || word.ends_with(".config.js")
-            || word.ends_with(".config.cjs")
-            || word.ends_with(".config.mjs")
-            || word.ends_with(".yml")
-            || word.ends_with(".yaml")
-    });
+    let chosen = command[..end].iter().any(|word| word.starts_with("-i") || word.starts_with("--instances"));
+    let configuration = command[..end]
+        .iter()
+        .any(|word| PM2_CONFIGURATIONS.iter().any(|suffix| word.to_ascii_lowercase().ends_with(suffix)));
     if !chosen && !configuration {
         command.splice(end..end, ["-i".to_owned(), "$(WORKERS)".to_owned()]);
     }

@@ -1,0 +1,161 @@
+//! Reads WorkerApps from a file and checks them as the API server would.
+
+use std::{io::Read as _, path::Path};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::cel::Validator;
+use serde_json::Value;
+use thiserror::Error;
+use workerapp_api::{WorkerApp, crd};
+use workerapp_plan::Invalid;
+
+/// Why a manifest can't be used.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    #[error("{file}: {error}")]
+    Read { file: String, error: std::io::Error },
+    #[error("{file}: not YAML: {error}")]
+    Yaml { file: String, error: Box<serde_saphyr::Error> },
+    #[error("{file}: holds no WorkerApp (apiVersion: workerapp.dev/v1alpha1, kind: WorkerApp)")]
+    NoWorkerApp { file: String },
+    #[error("{file}: WorkerApp {name}: {field}: {error}")]
+    Field { file: String, name: String, field: String, error: String },
+    #[error("{file}: WorkerApp {name}: unknown field {field}; known there: {known}")]
+    UnknownField { file: String, name: String, field: String, known: String },
+    #[error("{file}: WorkerApp {name}: {}", rules.join("; "))]
+    Rules { file: String, name: String, rules: Vec<String> },
+    #[error("{0}")]
+    Invalid(Invalid),
+    #[error("can't write YAML: {0}")]
+    Write(String),
+}
+
+/// Every WorkerApp in `file`; `-` is standard input.
+pub(crate) fn read(file: &Path) -> Result<Vec<WorkerApp>, Error> {
+    let shown = file.display().to_string();
+    let text = if shown == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    }
+    .map_err(|error| Error::Read { file: shown.clone(), error })?;
+    parse(&shown, &text)
+}
+
+fn parse(file: &str, text: &str) -> Result<Vec<WorkerApp>, Error> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
+        .map_err(|error| Error::Yaml { file: file.into(), error: Box::new(error) })?;
+    let schema = schema(&crd::manifest());
+    let apps: Vec<_> = documents
+        .into_iter()
+        .filter(|document| {
+            document["kind"] == "WorkerApp" && document["apiVersion"] == "workerapp.dev/v1alpha1"
+        })
+        .map(|document| check(file, &schema, document))
+        .collect::<Result<_, _>>()?;
+    if apps.is_empty() { Err(Error::NoWorkerApp { file: file.into() }) } else { Ok(apps) }
+}
+
+/// The schema of the one version, as JSON; null should there be none, against which everything is valid.
+fn schema(crd: &CustomResourceDefinition) -> Value {
+    let version = crd.spec.versions.first();
+    let schema = version
+        .and_then(|version| version.schema.as_ref())
+        .and_then(|schema| schema.open_api_v3_schema.as_ref());
+    serde_json::to_value(schema).unwrap_or_default()
+}
+
+fn check(file: &str, schema: &Value, document: Value) -> Result<WorkerApp, Error> {
+    let name = document["metadata"]["name"].as_str().unwrap_or("(without a name)").to_owned();
+    let file = file.to_owned();
+
+    if let Some((field, known)) = unknown_field(schema, &document, "") {
+        return Err(Error::UnknownField { file, name, field, known });
+    }
+    let rules = Validator::new().validate(schema, &document, None).err().map(|errors| {
+        let told = |path: &str, message: &str| match value_at(&document, path) {
+            Some(value) => format!("{path}: {value}: {message}"),
+            None => format!("{path}: {message}"),
+        };
+        errors.iter().map(|error| told(&error.field_path, &error.message)).collect::<Vec<_>>()
+    });
+    if let Some(rules) = rules.filter(|rules| !rules.is_empty()) {
+        return Err(Error::Rules { file, name, rules });
+    }
+    serde_path_to_error::deserialize(document).map_err(|error| Error::Field {
+        file,
+        name,
+        field: error.path().to_string(),
+        error: error.into_inner().to_string(),
+    })
+}
+
+/// The scalar at a path such as `spec.ports[0].name`.
+fn value_at<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
+    let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+    document.pointer(&pointer).filter(|value| !value.is_object() && !value.is_array())
+}
+
+/// The first field that the schema doesn't know, and those that it knows in its place.
+fn unknown_field(schema: &Value, value: &Value, path: &str) -> Option<(String, String)> {
+    match value {
+        Value::Object(fields) => fields.iter().find_map(|(name, field)| {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            if let Some(known) = schema["properties"].as_object() {
+                match known.get(name) {
+                    Some(schema) => unknown_field(schema, field, &path),
+                    // The root's schema leaves these to Kubernetes.
+                    None if ["apiVersion", "kind", "metadata", "status"].contains(&path.as_str()) => None,
+                    None => Some((path, known.keys().cloned().collect::<Vec<_>>().join(", "))),
+                }
+            } else {
+                unknown_field(&schema["additionalProperties"], field, &path)
+            }
+        }),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .find_map(|(index, item)| unknown_field(&schema["items"], item, &format!("{path}[{index}]"))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    const GOOD: &str = "apiVersion: workerapp.dev/v1alpha1\nkind: WorkerApp\nmetadata: {name: a}\nspec: {image: i, port: 3000, command: [c]";
+
+    #[test]
+    fn a_manifest_may_hold_several_apps_and_other_kinds() {
+        let text = format!(
+            "{GOOD}}}\n---\nkind: Namespace\napiVersion: v1\nmetadata: {{name: n}}\n---\n{GOOD}, resources: {{limits: {{cpu: 2}}}}}}\n"
+        );
+        assert_eq!(parse("f", &text).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn each_mistake_names_the_field_and_what_is_allowed() {
+        for (rest, expected) in [
+            (", replicsa: 3}", "unknown field spec.replicsa; known there: affinity, "),
+            (", service: {nodeport: 30000}}", "unknown field spec.service.nodeport; known there: expose, "),
+            (", resources: {limits: {cpu: abc}}}", "spec.resources.limits.cpu: \"abc\": not a quantity"),
+            (", autoscaling: {minReplicas: 5, maxReplicas: 3}}", "minReplicas must not be above maxReplicas"),
+            (", replicas: 2, autoscaling: {maxReplicas: 3}}", "exclude each other"),
+            (", service: {nodePort: 80}}", "spec.service.nodePort: 80: a node port must lie"),
+            (", workers: {count: 0}}", "at least 1 worker"),
+            (", runtime: Nod}", "spec.runtime: unknown variant `Nod`, expected one of `Node`"),
+            (", port: x}", ""),
+        ] {
+            let error = parse("f.yaml", &format!("{GOOD}{rest}")).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.starts_with("f.yaml: "), "{rest}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_workerapps_is_an_error() {
+        let error = parse("f", "apiVersion: v1\nkind: Namespace\n").map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("holds no WorkerApp"), "{error}");
+    }
+}

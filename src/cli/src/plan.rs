@@ -1,0 +1,92 @@
+//! `plan`: the plan as text for a person.
+
+use std::fmt::Write as _;
+
+use kube::ResourceExt as _;
+use workerapp_api::WorkerApp;
+use workerapp_plan::{Plan, workers::Rule};
+
+pub(crate) fn text(app: &WorkerApp, plan: &Plan) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, value: &str| {
+        // Writing into a String can't fail.
+        let _ = writeln!(out, "{name:<12} {value}");
+    };
+    line("WorkerApp", &app.name_any());
+    line("Workers", &format!("{} per pod ({})", plan.workers.count, plan.workers.reason));
+    if plan.workers.rule != Rule::Count {
+        line("", "followed live when the container's CPU limit changes");
+    }
+    line("Deployment", &format!("{}, {}", app.name_any(), replicas(app)));
+    line("Service", &service(app, plan));
+    match &app.spec.autoscaling {
+        Some(autoscaling) => line("Autoscaler", &autoscaler(autoscaling, plan)),
+        None => line("Autoscaler", "none"),
+    }
+    line("CPU", &cpu(app, plan));
+    for warning in &plan.warnings {
+        line("Warning", &warning.to_string());
+    }
+    out
+}
+
+fn replicas(app: &WorkerApp) -> String {
+    match (&app.spec.autoscaling, app.spec.replicas) {
+        (Some(autoscaling), _) => {
+            format!("{} to {} pods", autoscaling.min_replicas.unwrap_or(1), autoscaling.max_replicas)
+        }
+        (None, Some(1)) => "1 pod".into(),
+        (None, Some(replicas)) => format!("{replicas} pods"),
+        (None, None) => "1 pod, and whoever scales it is left alone".into(),
+    }
+}
+
+fn service(app: &WorkerApp, plan: &Plan) -> String {
+    let spec = plan.children.service.spec.clone().unwrap_or_default();
+    let ports: Vec<_> = spec
+        .ports
+        .unwrap_or_default()
+        .into_iter()
+        .map(|port| {
+            let node_port =
+                port.node_port.map(|node_port| format!(", node port {node_port}")).unwrap_or_default();
+            format!("{} {}{node_port}", port.name.unwrap_or_default(), port.port)
+        })
+        .collect();
+    format!("{}, {}: {}", app.name_any(), spec.type_.unwrap_or_default(), ports.join("; "))
+}
+
+fn autoscaler(autoscaling: &workerapp_api::AutoscalingSpec, plan: &Plan) -> String {
+    let target = plan.children.autoscaler.as_ref().and_then(|autoscaler| {
+        let metric = autoscaler.spec.metrics.as_ref()?.first()?;
+        metric.container_resource.as_ref()?.target.average_utilization
+    });
+    let target = target.map(|percent| format!(", {percent} % of the CPU request")).unwrap_or_default();
+    format!("{} to {} pods{target}", autoscaling.min_replicas.unwrap_or(1), autoscaling.max_replicas)
+}
+
+/// What one pod and all pods together ask for.
+fn cpu(app: &WorkerApp, plan: &Plan) -> String {
+    let amount = |amount: &Option<workerapp_plan::effective::Amount>| {
+        amount.as_ref().map_or_else(|| "none".to_owned(), |amount| amount.quantity.to_string())
+    };
+    let each = format!(
+        "request {}, limit {} per pod",
+        amount(&plan.effective.cpu_request),
+        amount(&plan.effective.cpu_limit)
+    );
+    let most = app
+        .spec
+        .autoscaling
+        .as_ref()
+        .map_or(app.spec.replicas.unwrap_or(1), |autoscaling| autoscaling.max_replicas);
+    match &plan.effective.cpu_request {
+        Some(request) if most > 1 => {
+            let all = workerapp_api::Quantity::from_milli(
+                request.quantity.milli_ceil().saturating_mul(most.into()),
+            );
+            format!("{each}; {most} pods request {all}")
+        }
+        _ => each,
+    }
+}
