@@ -39,3 +39,21 @@ require_programs() {
 
 # numbered step of a longer run: step 2 5 "what happens"
 step() { printf '[%s/%s] %s\n' "$1" "$2" "$3" >&2; }
+
+# quietly WHAT LOG REMEDY COMMAND...: output goes to LOG and is shown only if COMMAND fails, which ends the script.
+# Not to be called as a condition: bash would then run COMMAND, if it is a function, to its end in spite of failures.
+quietly() {
+  local what=$1 log=$2 remedy=$3 result
+  shift 3
+  mkdir -p "${log%/*}"
+  set +e
+  (
+    set -e
+    "$@"
+  ) >"$log" 2>&1 </dev/null
+  result=$?
+  set -e
+  [ $result = 0 ] && return 0
+  excerpt "$log" 25
+  die "$what failed (exit status $result)" "see $log; $remedy"
+}

@@ -1,0 +1,7 @@
+import { whoami } from '../../whoami.mjs'
+
+export const dynamic = 'force-dynamic'
+
+export function GET() {
+  return Response.json(whoami())
+}
