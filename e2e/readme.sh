@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the commands in README.md. The second word of a code block says who runs it:
+# Checks the commands in README.md, and that docs/troubleshooting.md explains every reason. The second word of a code block says who runs it:
 #
 #   sh make      targets of the Makefile: each must exist; the demo, the tests and CI run them
 #   sh local     run here after `make image`, the README's example beside it as shop.yaml
@@ -79,5 +79,14 @@ for block in "$work"/*.block; do
     sed 's/^/          /' "$work/output"
   fi
 done
+
+# Every reason that a condition can have is explained.
+while read -r reason; do
+  grep --quiet "\`$reason\`" docs/troubleshooting.md || {
+    failures=$((failures + 1))
+    echo "FAILED  docs/troubleshooting.md says nothing of the reason $reason"
+  }
+done < <(sed -n '/^reasons! {/,/^}/s/^    \([A-Z][A-Za-z]*\),$/\1/p' src/api/src/condition.rs)
+
 [ -z "${WORKERAPP_TEST_KUBECONFIG:-}" ] || kubectl delete --filename "$work/here/shop.yaml" --ignore-not-found >/dev/null
-[ "$failures" = 0 ] || die "$failures blocks failed"
+[ "$failures" = 0 ] || die "$failures checks failed"
