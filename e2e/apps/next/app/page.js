@@ -5,7 +5,7 @@ import { whoami } from './whoami.mjs'
 export default async function Page() {
   await connection() // rendered for each request, never at build time
   const { worker, workers, pid, host } = whoami()
-  const list = products(200, Date.now() >>> 0)
+  const list = products(40, Date.now() >>> 0)
   return (
     <main>
       <h1>Shop</h1>

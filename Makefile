@@ -1,0 +1,39 @@
+# The few commands that everything else hangs on. `make` alone lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help build generate lint test image demo demo-down testbed-up testbed-down
+NODES ?= 3
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
+
+build: ## compile all crates, for debugging
+	cargo build --workspace --locked
+
+generate: ## write crds/ and the chart's copy anew, from the types in src/api
+	cargo run --quiet --locked -p workerapp-operator -- crd > crds/workerapps.workerapp.dev.yaml.new
+	mv crds/workerapps.workerapp.dev.yaml.new crds/workerapps.workerapp.dev.yaml
+	mkdir -p charts/workerapp-operator/files
+	cp crds/workerapps.workerapp.dev.yaml charts/workerapp-operator/files/crd.yaml
+
+lint: ## formatting, clippy, shellcheck
+	@e2e/test.sh lint
+
+test: ## all tests, with the time each part took; one part: e2e/test.sh unit
+	@e2e/test.sh
+
+image: ## static programs into target/image/, and the image localhost/workerapp:dev
+	@e2e/image.sh
+
+demo: ## a real cluster, the operator, a Next.js app served in four ways, load until the autoscaler acts
+	@e2e/demo.sh
+
+demo-down: ## remove what the demo started
+	@e2e/testbed/testbed down
+
+testbed-up: ## a cluster to try things on; NODES=3, TESTBED_NAME=wa
+	@e2e/testbed/build
+	@e2e/testbed/testbed up $(NODES)
+
+testbed-down: ## end that cluster
+	@e2e/testbed/testbed down

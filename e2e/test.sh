@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Runs all tests, or the parts that are named: test.sh [PART...]
+#
+#   lint        cargo fmt, clippy, shellcheck
+#   unit        the crates' own tests
+#   image       static programs and the operator's image
+#   chart       Helm chart, kustomize bases, the README's commands
+#   apiserver   against a real API server (control plane only)
+#   cluster     on real nodes, with the operator installed by Helm
+#
+#   KEEP=1      leave the clusters of the last two parts up, to look at them
+set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
+# shellcheck source=testbed/lib/common.sh
+. "$here/testbed/lib/common.sh"
+# shellcheck source=testbed/lib/debian.sh
+. "$here/testbed/lib/debian.sh"
+testbed=$here/testbed/testbed
+cd "$here/.."
+# Nobody's current context is ever used; what needs a cluster gets it from `testbed exec`.
+unset KUBECONFIG CONTEXT WORKERAPP_TEST_KUBECONFIG
+export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
+parts=(lint unit image chart apiserver cluster)
+
+scripts() { git ls-files -co --exclude-standard | xargs grep -lIm1 -E '^#!(/usr/bin/env |/bin/)(ba)?sh' -- Makefile; }
+
+lint() {
+  install_packages "the lints" shellcheck
+  cargo fmt --all --check
+  cargo clippy --workspace --all-targets --locked -- -D warnings
+  scripts | xargs shellcheck
+}
+
+unit() {
+  cargo test --workspace --locked --exclude workerapp-e2e
+  cargo test --locked -p workerapp-e2e --lib
+}
+
+image() { "$here/image.sh"; }
+
+chart() {
+  "$here/testbed/build"
+  "$here/chart/test"
+  [ -d target/image ] || "$here/image.sh"
+  "$here/readme.sh"
+}
+
+# end_to_end NAME NODES PATTERN: the test targets that match, where their cluster is reached. They are compiled before: the network
+# of a cluster has no way out.
+end_to_end() {
+  local pattern=$3
+  export TESTBED_NAME=$1
+  compgen -G "e2e/tests/$pattern.rs" >/dev/null || die "no tests e2e/tests/$pattern.rs" "is this a complete checkout?"
+  cargo test --locked --no-run -p workerapp-e2e --test "$pattern"
+  "$here/testbed/build"
+  trap 'end_cluster' EXIT
+  "$testbed" up "$2"
+  [ "$2" = 0 ] || prepare_nodes
+  "$testbed" exec env CARGO_NET_OFFLINE=true cargo test --locked -p workerapp-e2e --test "$pattern" || {
+    result=$?
+    [ "$2" = 0 ] || diagnosis
+    return $result
+  }
+  [ "$2" = 0 ] || "$testbed" exec env README_IMAGE=localhost/hello:1 "$here/readme.sh"
+}
+
+prepare_nodes() {
+  "$here/apps/build"
+  "$testbed" load "$TESTBED_HOME/images/hello.tar" "$TESTBED_HOME/images/next.tar"
+  "$here/image.sh"
+  "$here/install.sh" || { diagnosis; return 1; }
+}
+
+diagnosis() {
+  say "--- what the cluster looked like"
+  "$testbed" exec "$here/diagnosis.sh" || true
+}
+
+end_cluster() {
+  if [ -n "${KEEP:-}" ]; then
+    say "left up: TESTBED_NAME=$TESTBED_NAME $testbed exec kubectl get pods -A"
+  else
+    "$testbed" down
+  fi
+}
+
+# Names of their own, so that a demo may be up meanwhile.
+apiserver() { end_to_end watapi 0 'apiserver_*'; }
+cluster() { end_to_end wate2e 2 'cluster_*'; }
+
+wanted=("$@")
+[ $# -gt 0 ] || wanted=("${parts[@]}")
+for part in "${wanted[@]}"; do
+  [[ " ${parts[*]} " == *" $part "* ]] || die "no such part: $part" "one of: ${parts[*]}"
+done
+command -v cargo >/dev/null || die "cargo is not installed" "install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or newer"
+
+declare -A took=()
+summary() {
+  say ""
+  say "part        seconds"
+  for part in "${wanted[@]}"; do printf '%-11s %s\n' "$part" "${took[$part]:-not run}" >&2; done
+}
+n=0
+for part in "${wanted[@]}"; do
+  n=$((n + 1)) started=$SECONDS result=0
+  step $n ${#wanted[@]} "$part"
+  # A process of its own, so that a failing command ends the part even though its result is looked at.
+  set +e
+  (
+    set -e
+    "$part"
+  )
+  result=$?
+  set -e
+  took[$part]=$((SECONDS - started))
+  if [ $result != 0 ]; then
+    took[$part]+=" failed"
+    summary
+    die "the part '$part' failed (exit status $result)" "the lines above say why; this part alone: e2e/test.sh $part"
+  fi
+  step $n ${#wanted[@]} "$part: passed in ${took[$part]} s"
+done
+summary
+say "all parts passed in $SECONDS s"
