@@ -1,0 +1,126 @@
+//! Socket addresses as they come out of another process's memory, and which of them are in each other's way.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+/// The longest address that is of interest: `struct sockaddr_in6`.
+pub const LONGEST: usize = 28;
+
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+
+/// Reads a `sockaddr_in` or `sockaddr_in6`. `None` for anything else and for one that is too short, which are the
+/// kernel's to judge.
+pub fn parse(raw: &[u8]) -> Option<SocketAddr> {
+    let family = u16::from_ne_bytes(array(raw, 0)?);
+    let port = u16::from_be_bytes(array(raw, 2)?);
+    match family {
+        // The last eight bytes mean nothing, but the kernel insists on them.
+        AF_INET if raw.len() >= 16 => {
+            Some(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::from(array::<4>(raw, 4)?), port)))
+        }
+        AF_INET6 => {
+            let (flow, ip) = (u32::from_ne_bytes(array(raw, 4)?), Ipv6Addr::from(array::<16>(raw, 8)?));
+            // Older programs leave the scope out.
+            let scope = array(raw, 24).map_or(0, u32::from_ne_bytes);
+            Some(SocketAddr::V6(SocketAddrV6::new(ip, port, flow, scope)))
+        }
+        _ => None,
+    }
+}
+
+fn array<const N: usize>(raw: &[u8], at: usize) -> Option<[u8; N]> {
+    raw.get(at..at + N)?.try_into().ok()
+}
+
+/// What a socket is bound to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Binding {
+    /// Where.
+    pub address: SocketAddr,
+    /// An IPv6 socket that takes no IPv4 connections.
+    pub v6_only: bool,
+}
+
+impl Binding {
+    /// Would the kernel refuse to let both listen, were they ordinary sockets?
+    pub fn conflicts_with(&self, other: &Self) -> bool {
+        self.address.port() == other.address.port()
+            && ((self.takes_v4() && other.takes_v4() && self.overlaps_v4(other))
+                || (self.address.is_ipv6() && other.address.is_ipv6() && self.overlaps_v6(other)))
+    }
+
+    fn takes_v4(&self) -> bool {
+        match self.address {
+            SocketAddr::V4(_) => true,
+            SocketAddr::V6(v6) => {
+                !self.v6_only && (v6.ip().is_unspecified() || v6.ip().to_ipv4_mapped().is_some())
+            }
+        }
+    }
+
+    /// The IPv4 address it takes connections on; `None`: all.
+    fn v4(&self) -> Option<Ipv4Addr> {
+        let ip = match self.address {
+            SocketAddr::V4(v4) => Some(*v4.ip()),
+            SocketAddr::V6(v6) => v6.ip().to_ipv4_mapped(),
+        };
+        ip.filter(|ip| !ip.is_unspecified())
+    }
+
+    fn overlaps_v4(&self, other: &Self) -> bool {
+        matches!((self.v4(), other.v4()), (None, _) | (_, None)) || self.v4() == other.v4()
+    }
+
+    fn overlaps_v6(&self, other: &Self) -> bool {
+        let (mine, theirs) = (self.address.ip(), other.address.ip());
+        mine.is_unspecified() || theirs.is_unspecified() || mine == theirs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(family: u16, port: u16, rest: &[u8]) -> Vec<u8> {
+        [&family.to_ne_bytes()[..], &port.to_be_bytes()[..], rest].concat()
+    }
+
+    #[test]
+    fn addresses_of_memory() {
+        let four = raw(2, 3000, &[127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(parse(&four).map(|a| a.to_string()).as_deref(), Some("127.0.0.1:3000"));
+        let mut six = raw(10, 80, &[0; 24]);
+        assert_eq!(parse(&six).map(|a| a.to_string()).as_deref(), Some("[::]:80"));
+        six.truncate(24);
+        assert_eq!(parse(&six).map(|a| a.to_string()).as_deref(), Some("[::]:80"));
+        for nonsense in [&[][..], &[2], &four[..15], &six[..23], &raw(1, 0x2f74, b"mp/socket"), &[0xff; 28]] {
+            assert_eq!(parse(nonsense), None, "{nonsense:?}");
+        }
+    }
+
+    #[test]
+    fn conflicts() {
+        let binding = |text: &str| match text.strip_suffix(" only") {
+            Some(address) => Binding { address: address.parse().unwrap(), v6_only: true },
+            None => Binding { address: text.parse().unwrap(), v6_only: false },
+        };
+        for (a, b, conflict) in [
+            ("0.0.0.0:80", "0.0.0.0:80", true),
+            ("0.0.0.0:80", "0.0.0.0:81", false),
+            ("0.0.0.0:80", "127.0.0.1:80", true),
+            ("10.0.0.1:80", "127.0.0.1:80", false),
+            ("[::]:80", "0.0.0.0:80", true),
+            ("[::]:80", "127.0.0.1:80", true),
+            ("[::]:80 only", "0.0.0.0:80", false),
+            ("[::]:80 only", "[::]:80", true),
+            ("[::1]:80", "[::]:80", true),
+            ("[::1]:80", "127.0.0.1:80", false),
+            ("[::1]:80", "0.0.0.0:80", false),
+            ("[::ffff:127.0.0.1]:80", "127.0.0.1:80", true),
+            ("[::ffff:127.0.0.1]:80", "10.0.0.1:80", false),
+        ] {
+            assert_eq!(binding(a).conflicts_with(&binding(b)), conflict, "{a} and {b}");
+            assert_eq!(binding(b).conflicts_with(&binding(a)), conflict, "{b} and {a}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Heads of requests, and responses.
+
+/// More than this is no request for us.
+pub(super) const LONGEST_HEAD: usize = 16 * 1024;
+const MOST_HEADERS: usize = 64;
+
+/// What matters of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(super) method: String,
+    /// Without the query.
+    pub(super) path: String,
+}
+
+/// What a buffer holds so far.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Parsed {
+    Complete(Request),
+    Incomplete,
+    /// It will never be a request; this is to be said about it.
+    Wrong(Response),
+}
+
+/// Reads the head of a request. Bodies are of no interest and are not waited for.
+pub(super) fn parse(buffer: &[u8]) -> Parsed {
+    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(buffer) {
+        Ok(httparse::Status::Complete(_)) => match (request.method, request.path) {
+            (Some(method), Some(target)) => {
+                let path = target.split(['?', '#']).next().unwrap_or_default();
+                Parsed::Complete(Request { method: method.to_owned(), path: path.to_owned() })
+            }
+            _ => Parsed::Wrong(Response::text(400, "not a request\n")),
+        },
+        Ok(httparse::Status::Partial) if buffer.len() > LONGEST_HEAD => {
+            Parsed::Wrong(Response::text(431, "too long\n"))
+        }
+        Ok(httparse::Status::Partial) => Parsed::Incomplete,
+        Err(httparse::Error::TooManyHeaders) => Parsed::Wrong(Response::text(431, "too many headers\n")),
+        Err(error) => Parsed::Wrong(Response::text(400, &format!("{error}\n"))),
+    }
+}
+
+/// One response; the connection is closed after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Response {
+    status: u16,
+    content_type: &'static str,
+    body: String,
+    head_only: bool,
+}
+
+impl Response {
+    pub(super) fn new(status: u16, content_type: &'static str, body: String) -> Self {
+        Self { status, content_type, body, head_only: false }
+    }
+
+    pub(super) fn text(status: u16, body: &str) -> Self {
+        Self::new(status, "text/plain; charset=utf-8", body.to_owned())
+    }
+
+    pub(super) fn with_head_only(self, head_only: bool) -> Self {
+        Self { head_only, ..self }
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        let phrase = match self.status {
+            200 => "OK",
+            400 => "Bad Request",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            431 => "Request Header Fields Too Large",
+            503 => "Service Unavailable",
+            _ => "",
+        };
+        let head = format!(
+            "HTTP/1.1 {} {phrase}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            self.status,
+            self.content_type,
+            self.body.len()
+        );
+        let mut bytes = head.into_bytes();
+        if !self.head_only {
+            bytes.extend_from_slice(self.body.as_bytes());
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests() {
+        let get = |path: &str| Parsed::Complete(Request { method: "GET".into(), path: path.into() });
+        assert_eq!(parse(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"), get("/readyz"));
+        assert_eq!(parse(b"GET /metrics?x=1 HTTP/1.0\r\n\r\n"), get("/metrics"));
+        assert_eq!(parse(b"GET /readyz HTTP/1.1\r\nHo"), Parsed::Incomplete);
+        assert_eq!(parse(b""), Parsed::Incomplete);
+        for nonsense in [&b"\x16\x03\x01\x02\x00"[..], b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"] {
+            assert!(matches!(parse(nonsense), Parsed::Wrong(_)), "{nonsense:?}");
+        }
+        let long = [b"GET / HTTP/1.1\r\nX: ", &vec![b'x'; LONGEST_HEAD][..]].concat();
+        assert!(matches!(parse(&long), Parsed::Wrong(_)));
+        let many = [b"GET / HTTP/1.1\r\n", "X: 1\r\n".repeat(99).as_bytes(), b"\r\n"].concat();
+        assert!(matches!(parse(&many), Parsed::Wrong(_)));
+    }
+
+    #[test]
+    fn responses() {
+        let text = |response: Response| String::from_utf8(response.into_bytes()).unwrap();
+        assert!(text(Response::text(503, "no\n")).starts_with("HTTP/1.1 503 Service Unavailable\r\n"));
+        assert!(
+            text(Response::text(200, "ok\n")).ends_with("Content-Length: 3\r\nConnection: close\r\n\r\nok\n")
+        );
+        assert!(text(Response::text(200, "ok\n").with_head_only(true)).ends_with("\r\n\r\n"));
+    }
+}

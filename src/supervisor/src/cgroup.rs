@@ -1,0 +1,184 @@
+//! Finds this container's cgroup files, v1 and v2, and reads the limits that hold.
+//!
+//! A limit of any ancestor that can be seen holds too, so the smallest on the way up to the mount's root counts.
+//! Inside a container the mount's root usually is the container's own cgroup.
+
+use crate::limits::{CpuLimit, memory_limit};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The two limits that matter here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// CPU time.
+    pub cpu: Option<CpuLimit>,
+    /// Memory in bytes.
+    pub memory: Option<u64>,
+}
+
+/// Where the files are. Found once: a process does not change its cgroup here, only the files change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cgroup {
+    /// v2 directories, this process's own first, then its ancestors.
+    v2: Vec<PathBuf>,
+    /// The same for the v1 controllers `cpu` and `memory`.
+    v1_cpu: Vec<PathBuf>,
+    v1_memory: Vec<PathBuf>,
+}
+
+impl Cgroup {
+    /// Of this process.
+    pub fn find() -> Self {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        Self::from_text(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
+    }
+
+    /// From the text of `/proc/self/cgroup` and `/proc/self/mountinfo`.
+    pub fn from_text(cgroup: &str, mountinfo: &str) -> Self {
+        let mut found = Self::default();
+        for mount in mountinfo.lines().filter_map(Mount::parse) {
+            let directories = |controller: Option<&str>| {
+                path_of(cgroup, controller).map(|path| mount.ancestors(path)).unwrap_or_default()
+            };
+            if mount.kind == "cgroup2" && found.v2.is_empty() {
+                found.v2 = directories(None);
+            } else if mount.has("cpu") && found.v1_cpu.is_empty() {
+                found.v1_cpu = directories(Some("cpu"));
+            } else if mount.has("memory") && found.v1_memory.is_empty() {
+                found.v1_memory = directories(Some("memory"));
+            }
+        }
+        found
+    }
+
+    /// The limits as they are now.
+    pub fn limits(&self) -> Limits {
+        let v2 = |dir: &PathBuf| CpuLimit::from_v2(&read(dir, "cpu.max")?);
+        let v1 = |dir: &PathBuf| {
+            CpuLimit::from_v1(&read(dir, "cpu.cfs_quota_us")?, &read(dir, "cpu.cfs_period_us")?)
+        };
+        let cpu =
+            self.v2.iter().filter_map(v2).chain(self.v1_cpu.iter().filter_map(v1)).reduce(CpuLimit::min);
+        let memory_v2 = self.v2.iter().filter_map(|dir| memory_limit(&read(dir, "memory.max")?));
+        let memory_v1 =
+            self.v1_memory.iter().filter_map(|dir| memory_limit(&read(dir, "memory.limit_in_bytes")?));
+        Limits { cpu, memory: memory_v2.chain(memory_v1).min() }
+    }
+}
+
+fn read(directory: &Path, file: &str) -> Option<String> {
+    fs::read_to_string(directory.join(file)).ok()
+}
+
+/// The path of this process in the hierarchy of a v1 controller, or in v2's (`None`).
+fn path_of<'a>(cgroup: &'a str, controller: Option<&str>) -> Option<&'a str> {
+    cgroup.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let matches = match controller {
+            None => controllers.is_empty(),
+            Some(wanted) => controllers.split(',').any(|c| c == wanted),
+        };
+        matches.then_some(path)
+    })
+}
+
+/// One line of mountinfo.
+struct Mount<'a> {
+    /// Which part of the file system is mounted.
+    root: &'a str,
+    at: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(3);
+        let mut after = after.split(' ');
+        let (root, at) = (before.next()?, before.next()?);
+        Some(Self { root, at, kind: after.next()?, options: after.nth(1).unwrap_or_default() })
+    }
+
+    fn has(&self, controller: &str) -> bool {
+        self.kind == "cgroup" && self.options.split(',').any(|option| option == controller)
+    }
+
+    /// The directory of `path` under this mount and its ancestors down to the mount point.
+    fn ancestors(&self, path: &str) -> Vec<PathBuf> {
+        // A path outside of what is mounted (a container that sees the host's names) means the mount's root.
+        let below = Path::new(path).strip_prefix(self.root).unwrap_or(Path::new(""));
+        // `/..` appears when our cgroup is above the cgroup namespace's root; there is nothing to descend to.
+        let plain = below.components().all(|c| matches!(c, std::path::Component::Normal(_)));
+        let directory = if plain && below != Path::new("") {
+            Path::new(self.at).join(below)
+        } else {
+            PathBuf::from(self.at)
+        };
+        directory.ancestors().take_while(|dir| dir.starts_with(self.at)).map(Path::to_path_buf).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(list: &[PathBuf]) -> Vec<&str> {
+        list.iter().filter_map(|p| p.to_str()).collect()
+    }
+
+    #[test]
+    fn v2_with_a_namespace_of_its_own() {
+        let mounts = "1482 1476 0:30 / /sys/fs/cgroup ro,nosuid,nodev,noexec,relatime - cgroup2 cgroup rw\n";
+        let found = Cgroup::from_text("0::/\n", mounts);
+        assert_eq!(paths(&found.v2), ["/sys/fs/cgroup"]);
+        assert!(found.v1_cpu.is_empty());
+    }
+
+    #[test]
+    fn v2_outside_of_a_container() {
+        let mounts = "25 21 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
+        let found = Cgroup::from_text("0::/system.slice/app.service\n", mounts);
+        let wanted =
+            ["/sys/fs/cgroup/system.slice/app.service", "/sys/fs/cgroup/system.slice", "/sys/fs/cgroup"];
+        assert_eq!(paths(&found.v2), wanted);
+    }
+
+    #[test]
+    fn v1_in_a_container_that_sees_the_hosts_names() {
+        let cgroup = "4:memory:/kubepods/pod1/c1\n3:cpu,cpuacct:/kubepods/pod1/c1\n0::/\n";
+        let mounts = "\
+            900 899 0:26 /kubepods/pod1/c1 /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n\
+            901 899 0:27 /kubepods/pod1/c1 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+        let found = Cgroup::from_text(cgroup, mounts);
+        assert_eq!(paths(&found.v1_cpu), ["/sys/fs/cgroup/cpu,cpuacct"]);
+        assert_eq!(paths(&found.v1_memory), ["/sys/fs/cgroup/memory"]);
+    }
+
+    #[test]
+    fn hybrid_v1_with_an_empty_v2() {
+        let cgroup = "9:memory:/a\n2:cpu:/a/b\n0::/\n";
+        let mounts = "\
+            30 29 0:1 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+            31 29 0:2 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+            32 29 0:3 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let found = Cgroup::from_text(cgroup, mounts);
+        assert_eq!(
+            paths(&found.v1_cpu),
+            ["/sys/fs/cgroup/cpu/a/b", "/sys/fs/cgroup/cpu/a", "/sys/fs/cgroup/cpu"]
+        );
+        assert_eq!(paths(&found.v1_memory), ["/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/memory"]);
+        assert_eq!(paths(&found.v2), ["/sys/fs/cgroup/unified"]);
+    }
+
+    #[test]
+    fn text_that_makes_no_sense() {
+        assert_eq!(
+            Cgroup::from_text("nonsense\n::\n", "a b c\n - cgroup2\n x y z - cgroup"),
+            Cgroup::default()
+        );
+        let odd = Cgroup::from_text("0::/../../x\n", "1 2 0:3 / /sys/fs/cgroup rw - cgroup2 none rw\n");
+        assert_eq!(paths(&odd.v2), ["/sys/fs/cgroup"]);
+    }
+}

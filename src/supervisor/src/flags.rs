@@ -1,0 +1,322 @@
+//! The command line.
+
+use crate::error::Error;
+use crate::limits::Wanted;
+use crate::sys::signal::Signal;
+use lexopt::prelude::*;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `--help` prints.
+pub const HELP: &str = "\
+Runs WORKERS copies of an unmodified server program on one port.
+
+Usage: workerapp-supervisor [flags] -- COMMAND [ARGUMENTS]
+       workerapp-supervisor install PATH     copy this program to PATH
+
+  --workers auto|N        how many workers (default auto: the CPU limit, rounded up)
+  --max-workers N         upper bound of auto
+  --memory-per-worker B   with a memory limit: at most limit / B workers
+  --processes workers|1   how many copies of COMMAND run (1: it makes its own workers)
+  --sharing slots|none    who shares the port: the supervisor, or COMMAND by itself
+  --port P                a TCP port that the workers share; repeatable, the main port first
+  --admin-port P          /livez /readyz /metrics /status (default 9913)
+  --lame-duck S           seconds of serving on after SIGTERM (default 5)
+  --grace S               seconds from SIGTERM to the end, all included (default 30)
+  --stop-signal SIG       what asks a worker to stop (default SIGTERM)
+  --keep-env NAME         leave this variable as it is; repeatable
+  --worker-env NAME=VALUE set for each worker unless it is set already; repeatable
+  --help, --version
+
+$(WORKERS) and $(WORKER_ID) are replaced in the arguments and in --worker-env.
+";
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Invocation {
+    /// Supervise.
+    Run(Box<Flags>),
+    /// Copy this program.
+    Install(PathBuf),
+    /// Print the help text.
+    Help,
+    /// Print the version.
+    Version,
+}
+
+/// Who shares the port between the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// The supervisor, with a socket per slot.
+    Slots,
+    /// The command itself (`SO_REUSEPORT`, or one process with workers of its own).
+    None,
+}
+
+/// How many copies of the command run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Processes {
+    /// One per worker.
+    Workers,
+    /// One; it is told the number of workers and makes them.
+    One,
+}
+
+/// The flags and the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named and explained as in the help text")]
+pub struct Flags {
+    pub workers: Wanted,
+    pub max_workers: Option<u32>,
+    pub memory_per_worker: Option<u64>,
+    pub processes: Processes,
+    pub sharing: Sharing,
+    pub ports: Vec<u16>,
+    pub admin_port: u16,
+    pub lame_duck: Duration,
+    pub grace: Duration,
+    pub stop_signal: Signal,
+    pub keep_env: Vec<String>,
+    pub worker_env: Vec<(String, String)>,
+    pub command: Vec<OsString>,
+}
+
+impl Default for Flags {
+    fn default() -> Self {
+        Self {
+            workers: Wanted::Auto,
+            max_workers: None,
+            memory_per_worker: None,
+            processes: Processes::Workers,
+            sharing: Sharing::Slots,
+            ports: Vec::new(),
+            admin_port: 9913,
+            lame_duck: Duration::from_secs(5),
+            grace: Duration::from_secs(30),
+            stop_signal: Signal::TERM,
+            keep_env: Vec::new(),
+            worker_env: Vec::new(),
+            command: Vec::new(),
+        }
+    }
+}
+
+/// Reads the command line, without the program's own name.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Error> {
+    let mut arguments = arguments.into_iter().peekable();
+    if arguments.next_if(|first| first == "install").is_some() {
+        return install(arguments);
+    }
+    let mut parser = lexopt::Parser::from_args(arguments);
+    let mut flags = Flags::default();
+    while let Some(argument) = parser.next().map_err(usage)? {
+        match argument {
+            Long("help") | Short('h') => return Ok(Invocation::Help),
+            Long("version") | Short('V') => return Ok(Invocation::Version),
+            Long(name) => {
+                let name = format!("--{name}");
+                let value = parser.value().map_err(usage)?;
+                flags.set(&name, value)?;
+            }
+            // After `--`, or with the command given without it, everything is the command's own.
+            Value(word) => {
+                flags.command.push(word);
+                flags.command.extend(parser.raw_args().map_err(usage)?);
+            }
+            Short(other) => return Err(Error::Usage(format!("there is no flag -{other}"))),
+        }
+    }
+    flags.check()?;
+    Ok(Invocation::Run(Box::new(flags)))
+}
+
+fn install(mut rest: impl Iterator<Item = OsString>) -> Result<Invocation, Error> {
+    match (rest.next(), rest.next()) {
+        (Some(path), None) => Ok(Invocation::Install(path.into())),
+        _ => Err(Error::Usage("install takes one path".into())),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
+fn usage(error: lexopt::Error) -> Error {
+    Error::Usage(error.to_string())
+}
+
+impl Flags {
+    /// The port that a worker has to listen on to count as ready.
+    pub fn main_port(&self) -> Option<u16> {
+        self.ports.first().copied()
+    }
+
+    fn set(&mut self, name: &str, value: OsString) -> Result<(), Error> {
+        let value = value
+            .into_string()
+            .map_err(|raw| Error::Usage(format!("{name}: {} is not UTF-8", raw.display())))?;
+        let wrong = |wanted: &str| Error::Usage(format!("{name} {value}: {wanted}"));
+        match name {
+            "--workers" if value == "auto" => self.workers = Wanted::Auto,
+            "--workers" => {
+                let count = count(&value).ok_or_else(|| wrong("give auto or a number from 1 to 1024"))?;
+                self.workers = Wanted::Count(count);
+            }
+            "--max-workers" => {
+                self.max_workers = Some(count(&value).ok_or_else(|| wrong("give a number from 1 to 1024"))?);
+            }
+            "--memory-per-worker" => {
+                let bytes = value.parse().ok().filter(|bytes| *bytes > 0);
+                self.memory_per_worker = Some(bytes.ok_or_else(|| wrong("give a number of bytes"))?);
+            }
+            "--processes" => {
+                self.processes = match value.as_str() {
+                    "workers" => Processes::Workers,
+                    "1" => Processes::One,
+                    _ => return Err(wrong("give workers or 1")),
+                }
+            }
+            "--sharing" => {
+                self.sharing = match value.as_str() {
+                    "slots" => Sharing::Slots,
+                    "none" => Sharing::None,
+                    _ => return Err(wrong("give slots or none")),
+                }
+            }
+            "--port" => {
+                let port = port(&value).ok_or_else(|| wrong("give a port from 1 to 65535"))?;
+                if !self.ports.contains(&port) {
+                    self.ports.push(port);
+                }
+            }
+            "--admin-port" => {
+                self.admin_port = port(&value).ok_or_else(|| wrong("give a port from 1 to 65535"))?;
+            }
+            "--lame-duck" => {
+                self.lame_duck = seconds(&value).ok_or_else(|| wrong("give a number of seconds"))?;
+            }
+            "--grace" => self.grace = seconds(&value).ok_or_else(|| wrong("give a number of seconds"))?,
+            "--stop-signal" => {
+                self.stop_signal = Signal::parse(&value)
+                    .ok_or_else(|| wrong("give a signal's name, for example SIGTERM"))?;
+            }
+            "--keep-env" => self.keep_env.push(value),
+            "--worker-env" => match value.split_once('=') {
+                Some((variable, text)) if !variable.is_empty() => {
+                    self.worker_env.push((variable.to_owned(), text.to_owned()));
+                }
+                _ => return Err(wrong("give NAME=VALUE")),
+            },
+            _ => return Err(Error::Usage(format!("there is no flag {name}"))),
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.command.is_empty() {
+            return Err(Error::Usage("no command: give it after --".into()));
+        }
+        if self.ports.contains(&self.admin_port) {
+            let port = self.admin_port;
+            let text = format!("port {port} is the admin port too: choose another with --admin-port");
+            return Err(Error::Usage(text));
+        }
+        Ok(())
+    }
+}
+
+fn count(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|n| (1..=1024).contains(n))
+}
+
+fn port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|port| *port != 0)
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(text.parse().ok()?).ok().filter(|time| time.as_secs() < 1 << 30)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Result<Invocation, String> {
+        parse(line.split(' ').map(OsString::from)).map_err(|e| e.to_string())
+    }
+
+    fn run(line: &str) -> Flags {
+        match of(line) {
+            Ok(Invocation::Run(flags)) => *flags,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn defaults() {
+        let flags = run("-- node server.js --port 1");
+        assert_eq!(flags.command, ["node", "server.js", "--port", "1"]);
+        assert_eq!(Flags { command: Vec::new(), ..flags }, Flags::default());
+    }
+
+    #[test]
+    fn every_flag() {
+        let flags = run("--workers 4 --max-workers=6 --memory-per-worker 1000 --processes 1 --sharing none \
+             --port 3000 --port 3001 --port 3000 --admin-port 9000 --lame-duck 0.5 --grace 60 --stop-signal QUIT \
+             --keep-env WORKERS --worker-env A=b=c -- x");
+        let wanted = Flags {
+            workers: Wanted::Count(4),
+            max_workers: Some(6),
+            memory_per_worker: Some(1000),
+            processes: Processes::One,
+            sharing: Sharing::None,
+            ports: vec![3000, 3001],
+            admin_port: 9000,
+            lame_duck: Duration::from_millis(500),
+            grace: Duration::from_mins(1),
+            stop_signal: Signal::QUIT,
+            keep_env: vec!["WORKERS".into()],
+            worker_env: vec![("A".into(), "b=c".into())],
+            command: vec!["x".into()],
+        };
+        assert_eq!(flags, wanted);
+        assert_eq!(flags.main_port(), Some(3000));
+    }
+
+    #[test]
+    fn other_invocations() {
+        assert_eq!(
+            of("install /workerapp/supervisor"),
+            Ok(Invocation::Install("/workerapp/supervisor".into()))
+        );
+        assert_eq!(of("--help"), Ok(Invocation::Help));
+        assert_eq!(of("--version"), Ok(Invocation::Version));
+        assert_eq!(run("-- install x").command, ["install", "x"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, text) in [
+            ("--port 3000", "no command: give it after --; see --help"),
+            ("--workers 0 -- x", "--workers 0: give auto or a number from 1 to 1024; see --help"),
+            ("--workers 1e3 -- x", "--workers 1e3: give auto or a number from 1 to 1024; see --help"),
+            ("--port 0 -- x", "--port 0: give a port from 1 to 65535; see --help"),
+            ("--port 65536 -- x", "--port 65536: give a port from 1 to 65535; see --help"),
+            ("--grace -1 -- x", "--grace -1: give a number of seconds; see --help"),
+            ("--grace inf -- x", "--grace inf: give a number of seconds; see --help"),
+            ("--lame-duck NaN -- x", "--lame-duck NaN: give a number of seconds; see --help"),
+            (
+                "--stop-signal NOPE -- x",
+                "--stop-signal NOPE: give a signal's name, for example SIGTERM; see --help",
+            ),
+            ("--worker-env A -- x", "--worker-env A: give NAME=VALUE; see --help"),
+            ("--nope 1 -- x", "there is no flag --nope; see --help"),
+            (
+                "--port 9913 -- x",
+                "port 9913 is the admin port too: choose another with --admin-port; see --help",
+            ),
+            ("install", "install takes one path; see --help"),
+            ("install a b", "install takes one path; see --help"),
+        ] {
+            assert_eq!(of(line), Err(text.to_owned()), "{line}");
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Decides what happens to the workers: starts, restarts, backoff, giving up, readiness and the stop.
+//!
+//! A state machine without effects. Events and the time come in as values, actions go out; the event loop carries
+//! them out. So every rule here can be tested without a process or a clock.
+
+mod backoff;
+mod lifecycle;
+mod notice;
+mod readiness;
+mod stop;
+#[cfg(test)]
+mod tests;
+
+pub use notice::{Notice, Severity};
+pub use readiness::{Readiness, Reason};
+
+use crate::sys::process::{ExitStatus, Pid};
+use crate::sys::signal::Signal;
+use backoff::Random;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+use stop::Stop;
+
+/// Time since the supervisor's start.
+pub type Time = Duration;
+
+/// The number of a worker: `WORKER_ID`, from 0.
+pub type WorkerId = u32;
+
+/// The number of one start of one worker; never used twice.
+pub type Generation = u64;
+
+/// The number of a listening socket; see [`crate::slots`].
+pub type Slot = usize;
+
+/// What does not change while the supervisor runs.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How many workers.
+    pub workers: u32,
+    /// The port that a worker has to listen on to count as ready. `None`: one that keeps running is ready.
+    pub main_port: Option<u16>,
+    /// Between the request to stop and the drain.
+    pub lame_duck: Duration,
+    /// From the request to stop to its end, all included.
+    pub grace: Duration,
+    /// Where randomness starts.
+    pub seed: u64,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The supervisor starts.
+    Begin,
+    /// A process runs, as asked for by [`Action::Start`].
+    Started {
+        /// Which start.
+        generation: Generation,
+        /// Its first process.
+        pid: Pid,
+    },
+    /// The command could not even be run.
+    StartFailed {
+        /// Which start.
+        generation: Generation,
+        /// What a shell would exit with.
+        code: i32,
+        /// Trying again will not help.
+        permanent: bool,
+        /// What the user needs to know.
+        why: String,
+    },
+    /// A process of the tree listens on this address.
+    Listens {
+        /// Which start.
+        generation: Generation,
+        /// Where.
+        address: SocketAddr,
+    },
+    /// The tree's first process ended.
+    Exited {
+        /// Which start.
+        generation: Generation,
+        /// How.
+        status: ExitStatus,
+    },
+    /// Nothing is left of the tree.
+    Gone {
+        /// Which start.
+        generation: Generation,
+    },
+    /// Nothing is left of any tree (looked for only while stopping).
+    Childless,
+    /// Somebody wants all of it to end.
+    StopRequested {
+        /// By this signal.
+        signal: Signal,
+        /// There is a person at a terminal and no endpoint to leave.
+        interactive: bool,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// What to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Run the command; answer with [`Event::Started`] or [`Event::StartFailed`].
+    Start {
+        /// As which worker.
+        worker: WorkerId,
+        /// The number of this start.
+        generation: Generation,
+        /// With the sockets of this slot.
+        slot: Slot,
+    },
+    /// Send the stop signal to the tree.
+    Terminate(Generation),
+    /// SIGKILL to what is left of the tree.
+    Kill(Generation),
+    /// The stop signal to every process below us.
+    TerminateAll,
+    /// SIGKILL to every process below us.
+    KillAll,
+    /// [`Fleet::takes_connections`] has changed.
+    Steer,
+    /// Tell the user.
+    Tell(Notice),
+    /// End with this code.
+    Exit(i32),
+}
+
+/// How far one start of a worker has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// It runs but does not listen yet.
+    Starting,
+    /// It takes connections.
+    Listening {
+        /// Since then.
+        since: Time,
+    },
+    /// Its first process is dead; what it left behind is being removed.
+    Ended {
+        /// How it ended.
+        status: ExitStatus,
+        /// For how long it had listened.
+        listened: Option<Duration>,
+        /// When the rest is killed.
+        kill_at: Time,
+        /// How often that was tried.
+        kills: u32,
+    },
+}
+
+/// One start of one worker.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    /// Of which worker.
+    pub worker: WorkerId,
+    /// Whose sockets it uses.
+    pub slot: Slot,
+    /// Its first process, once it runs.
+    pub pid: Option<Pid>,
+    /// When.
+    pub started: Time,
+    /// How far it has come.
+    pub phase: Phase,
+    /// Where it listens in vain: not on the declared port, or not for others.
+    pub elsewhere: Option<SocketAddr>,
+}
+
+/// Restarts, by what made them necessary.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Restarts {
+    /// It ended by itself.
+    pub exit: u64,
+    /// A signal ended it.
+    pub signal: u64,
+    /// It ended before it had listened.
+    pub never_listened: u64,
+}
+
+/// One worker over all its starts.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    /// Its number.
+    pub id: WorkerId,
+    /// The start that counts now.
+    pub current: Option<Generation>,
+    /// The slot that is its own, also between two starts: connections may wait there.
+    pub slot: Slot,
+    /// When it is started next, if it does not run.
+    pub start_at: Option<Time>,
+    /// Starts in a row that did not last.
+    pub failures: u32,
+    /// All restarts.
+    pub restarts: Restarts,
+    /// How it ended last.
+    pub last_exit: Option<ExitStatus>,
+    /// The complaint that was told last, so that each is told once.
+    complained: Option<std::mem::Discriminant<Reason>>,
+}
+
+/// The workers and everything that is decided about them.
+#[derive(Debug)]
+pub struct Fleet {
+    settings: Settings,
+    workers: Vec<Worker>,
+    instances: BTreeMap<Generation, Instance>,
+    last_generation: Generation,
+    /// Has the command ever been run? Before that, a command that cannot be run ends everything at once.
+    ever_started: bool,
+    /// Have all workers been ready once?
+    was_complete: bool,
+    stop: Option<Stop>,
+    random: Random,
+    actions: Vec<Action>,
+}
+
+impl Fleet {
+    /// All workers, none of them started yet.
+    pub fn new(settings: Settings) -> Self {
+        let workers = (0..settings.workers).zip(0..).map(|(id, slot)| Worker::new(id, slot)).collect();
+        Self {
+            random: Random::new(settings.seed),
+            settings,
+            workers,
+            instances: BTreeMap::new(),
+            last_generation: 0,
+            ever_started: false,
+            was_complete: false,
+            stop: None,
+            actions: Vec::new(),
+        }
+    }
+
+    /// Takes in one event; answers what is to be done, in that order.
+    pub fn handle(&mut self, now: Time, event: Event) -> Vec<Action> {
+        match event {
+            Event::Begin => self.start_due(now),
+            Event::Started { generation, pid } => self.started(generation, pid),
+            Event::StartFailed { generation, code, permanent, why } => {
+                self.start_failed(now, generation, code, permanent, why);
+            }
+            Event::Listens { generation, address } => self.listens(now, generation, address),
+            Event::Exited { generation, status } => self.exited(now, generation, status),
+            Event::Gone { generation } => self.gone(now, generation),
+            Event::Childless => self.childless(),
+            Event::StopRequested { signal, interactive } => self.stop_requested(now, signal, interactive),
+            Event::Tick => self.tick(now),
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// When [`Event::Tick`] is due next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let mut times: Vec<Time> = Vec::new();
+        times.extend(self.stop.as_ref().and_then(Stop::deadline));
+        if self.serves() {
+            times.extend(self.workers.iter().filter_map(|worker| worker.start_at));
+            times.extend(self.instances.values().filter_map(|instance| self.complaint_due(instance)));
+        }
+        times.extend(self.instances.values().filter_map(|instance| self.phase_deadline(instance)));
+        times.into_iter().min()
+    }
+
+    /// The starts that are ready.
+    pub fn serving(&self) -> impl Iterator<Item = Generation> {
+        self.instances.iter().filter(|(_, i)| i.listening_since().is_some()).map(|(g, _)| *g)
+    }
+
+    /// May new connections go to this start, once it listens?
+    pub fn takes_connections(&self, generation: Generation) -> bool {
+        self.instances.get(&generation).is_some_and(|i| !matches!(i.phase, Phase::Ended { .. }))
+    }
+
+    /// All workers, by number.
+    pub fn workers(&self) -> &[Worker] {
+        &self.workers
+    }
+
+    /// One start, while anything of it is left.
+    pub fn instance(&self, generation: Generation) -> Option<&Instance> {
+        self.instances.get(&generation)
+    }
+
+    /// Is everything to end?
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    fn tick(&mut self, now: Time) {
+        self.advance_phases(now);
+        if self.stop.is_some() {
+            self.advance_stop(now);
+        }
+        if self.serves() {
+            self.start_due(now);
+            self.complain(now);
+        }
+    }
+
+    /// Are connections still wanted? During the lame-duck time they are.
+    fn serves(&self) -> bool {
+        self.stop.as_ref().is_none_or(Stop::still_serves)
+    }
+
+    fn tell(&mut self, notice: Notice) {
+        self.actions.push(Action::Tell(notice));
+    }
+}
+
+impl Worker {
+    fn new(id: WorkerId, slot: Slot) -> Self {
+        Self {
+            id,
+            current: None,
+            slot,
+            start_at: Some(Time::ZERO),
+            failures: 0,
+            restarts: Restarts::default(),
+            last_exit: None,
+            complained: None,
+        }
+    }
+}
+
+impl Instance {
+    /// Since when it takes connections, if it does.
+    pub fn listening_since(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Listening { since } => Some(since),
+            Phase::Starting | Phase::Ended { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What the supervisor tells the user in the container's log.
+
+use super::{Reason, WorkerId};
+use crate::sys::process::ExitStatus;
+use crate::sys::signal::Signal;
+use std::fmt;
+use std::time::Duration;
+
+/// How much a line in the log matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Something is not as it should be.
+    Warning,
+    /// Something failed for good.
+    Error,
+}
+
+/// One line in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant's text is its documentation")]
+pub enum Notice {
+    Ready { worker: WorkerId, took: Duration, port: Option<u16> },
+    Exited { worker: WorkerId, status: ExitStatus, ran: Duration, listened: bool, failures: u32 },
+    Stopped { worker: WorkerId, status: ExitStatus },
+    CannotRun { worker: WorkerId, why: String },
+    GivingUp { status: ExitStatus, failures: u32 },
+    Complaint(Reason),
+    Stopping { signal: Signal, lame_duck: Duration, patience: Duration },
+    Hastened { signal: Signal },
+    Killing,
+}
+
+impl Notice {
+    /// How much it matters.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::Ready { .. } | Self::Stopped { .. } | Self::Stopping { .. } | Self::Hastened { .. } => {
+                Severity::Info
+            }
+            Self::Exited { .. } | Self::Complaint(_) | Self::Killing => Severity::Warning,
+            Self::CannotRun { .. } | Self::GivingUp { .. } => Severity::Error,
+        }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready { worker, took, port: Some(port) } => {
+                write!(f, "worker {worker} listens on port {port} after {}", Seconds(*took))
+            }
+            Self::Ready { worker, took, port: None } => {
+                write!(f, "worker {worker} has been running for {}", Seconds(*took))
+            }
+            Self::Exited { worker, status, ran, listened, failures } => {
+                write!(f, "worker {worker} ended with {status} after {}", Seconds(*ran))?;
+                if !listened {
+                    f.write_str(", before it listened")?;
+                }
+                match failures {
+                    0 | 1 => f.write_str("; restarting it"),
+                    n => write!(f, "; restarting it (failure {n} in a row)"),
+                }
+            }
+            Self::Stopped { worker, status } => write!(f, "worker {worker} stopped ({status})"),
+            Self::CannotRun { worker, why } => write!(f, "cannot start worker {worker}: {why}"),
+            Self::GivingUp { status, failures } => write!(
+                f,
+                "giving up: no worker listens and each has failed at least {failures} times in a row, the last with {status}; ending with code {}",
+                status.code()
+            ),
+            Self::Complaint(reason) => reason.fmt(f),
+            Self::Stopping { signal, lame_duck, patience } if lame_duck.is_zero() => {
+                write!(f, "{signal}: stopping; workers get {} before they are killed", Seconds(*patience))
+            }
+            Self::Stopping { signal, lame_duck, patience } => write!(
+                f,
+                "{signal}: not ready any more; serving for another {}, then stopping, all within {}",
+                Seconds(*lame_duck),
+                Seconds(*patience)
+            ),
+            Self::Hastened { signal } => write!(f, "{signal} again: not waiting any longer"),
+            Self::Killing => f.write_str("some processes did not stop in time: killing them"),
+        }
+    }
+}
+
+/// A duration as people write it.
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs_f64();
+        if seconds < 10.0 { write!(f, "{seconds:.2} s") } else { write!(f, "{seconds:.0} s") }
+    }
+}

@@ -1,0 +1,419 @@
+//! The rules of [`super`], each with the events that show it.
+
+use super::*;
+use crate::sys::process::ExitStatus::{Code, Signal as Died};
+
+const PORT: u16 = 3000;
+
+/// A fleet with a clock that the test moves, and what it did so far.
+struct Trial {
+    fleet: Fleet,
+    now: Time,
+    actions: Vec<Action>,
+}
+
+fn settings(workers: u32) -> Settings {
+    Settings {
+        workers,
+        main_port: Some(PORT),
+        lame_duck: Duration::from_secs(5),
+        grace: Duration::from_secs(30),
+        seed: 1,
+    }
+}
+
+impl Trial {
+    fn new(settings: Settings) -> Self {
+        let mut trial = Self { fleet: Fleet::new(settings), now: Time::ZERO, actions: Vec::new() };
+        trial.event(Event::Begin);
+        trial
+    }
+
+    /// All workers listen.
+    fn ready(workers: u32) -> Self {
+        let mut trial = Self::new(settings(workers));
+        for id in 0..workers {
+            trial.listen(id);
+        }
+        trial
+    }
+
+    /// Handles an event; starts succeed at once.
+    fn event(&mut self, event: Event) {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            for action in self.fleet.handle(self.now, event) {
+                if let Action::Start { generation, .. } = action {
+                    let pid = 100 + i32::try_from(generation).unwrap();
+                    events.push(Event::Started { generation, pid });
+                }
+                self.actions.push(action);
+            }
+        }
+    }
+
+    /// Lets time pass, ticking when the fleet asks for it.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(at) = self.fleet.next_deadline().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            self.event(Event::Tick);
+        }
+        self.now = end;
+    }
+
+    fn generation(&self, id: WorkerId) -> Generation {
+        self.fleet.workers()[id as usize].current.unwrap()
+    }
+
+    fn listen_on(&mut self, id: WorkerId, address: &str) {
+        let (generation, address) = (self.generation(id), address.parse().unwrap());
+        self.event(Event::Listens { generation, address });
+    }
+
+    fn listen(&mut self, id: WorkerId) {
+        self.listen_on(id, "0.0.0.0:3000");
+    }
+
+    fn die(&mut self, id: WorkerId, status: ExitStatus) {
+        let generation = self.generation(id);
+        self.event(Event::Exited { generation, status });
+        self.event(Event::Gone { generation });
+    }
+
+    fn stop(&mut self) {
+        self.event(Event::StopRequested { signal: Signal::TERM, interactive: false });
+    }
+
+    fn take(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    /// How often each worker was started since the last look.
+    fn starts(&mut self) -> Vec<(WorkerId, Slot)> {
+        let start = |action| match action {
+            Action::Start { worker, slot, .. } => Some((worker, slot)),
+            _ => None,
+        };
+        self.take().into_iter().filter_map(start).collect()
+    }
+
+    fn exit_code(&mut self) -> Option<i32> {
+        self.take().into_iter().find_map(|action| match action {
+            Action::Exit(code) => Some(code),
+            _ => None,
+        })
+    }
+
+    fn reasons(&self) -> Vec<String> {
+        match self.fleet.readiness(self.now) {
+            Readiness::Ready => Vec::new(),
+            Readiness::NotReady(reasons) => reasons.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn complaints(&mut self) -> Vec<String> {
+        let complaint = |action| match action {
+            Action::Tell(Notice::Complaint(reason)) => Some(reason.to_string()),
+            _ => None,
+        };
+        self.take().into_iter().filter_map(complaint).collect()
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn all_workers_start_at_once_each_on_its_slot() {
+    assert_eq!(Trial::new(settings(3)).starts(), [(0, 0), (1, 1), (2, 2)]);
+}
+
+#[test]
+fn a_worker_that_served_long_is_restarted_at_once_on_its_slot() {
+    let mut trial = Trial::ready(2);
+    trial.pass(SECOND * 60);
+    trial.take();
+    trial.die(1, Died(Signal::KILL));
+    assert_eq!(trial.starts(), [(1, 1)]);
+    assert_eq!(trial.fleet.workers()[1].restarts, Restarts { signal: 1, ..Restarts::default() });
+}
+
+#[test]
+fn a_worker_that_ends_early_waits_longer_each_time() {
+    let mut trial = Trial::ready(2);
+    let mut waits = Vec::new();
+    for _ in 0..12 {
+        trial.die(1, Code(1));
+        let died = trial.now;
+        waits.push(trial.fleet.next_deadline().unwrap().saturating_sub(died));
+        trial.pass(SECOND * 40);
+    }
+    assert!(waits[0] >= Duration::from_millis(75) && waits[0] < Duration::from_millis(125), "{waits:?}");
+    assert!(waits[3] > Duration::from_millis(500), "{waits:?}");
+    assert!(waits[11] > SECOND * 20 && waits[11] < SECOND * 38, "{waits:?}");
+    assert_eq!(trial.exit_code(), None, "the other one serves");
+    let restarts = trial.fleet.workers()[1].restarts;
+    assert_eq!(restarts, Restarts { exit: 1, signal: 0, never_listened: 11 });
+}
+
+#[test]
+fn serving_well_once_makes_up_for_earlier_failures() {
+    let mut trial = Trial::ready(2);
+    for _ in 0..6 {
+        trial.die(1, Code(1));
+        trial.pass(SECOND * 40);
+    }
+    trial.listen(1);
+    trial.pass(SECOND * 11);
+    trial.take();
+    trial.die(1, Code(1));
+    assert_eq!(trial.starts(), [(1, 1)]);
+}
+
+#[test]
+fn the_worker_is_started_only_when_nothing_is_left_of_its_predecessor() {
+    let mut trial = Trial::ready(1);
+    trial.pass(SECOND * 60);
+    trial.take();
+    let generation = trial.generation(0);
+    trial.event(Event::Exited { generation, status: Code(0) });
+    trial.pass(SECOND * 4);
+    assert_eq!(trial.starts(), []);
+    trial.pass(SECOND * 2);
+    assert!(trial.take().contains(&Action::Kill(generation)));
+    trial.event(Event::Gone { generation });
+    assert_eq!(trial.starts(), [(0, 0)]);
+}
+
+#[test]
+fn what_cannot_even_be_killed_does_not_hold_up_the_successor() {
+    let mut trial = Trial::ready(1);
+    trial.pass(SECOND * 60);
+    trial.take();
+    let generation = trial.generation(0);
+    trial.event(Event::Exited { generation, status: Code(0) });
+    trial.pass(SECOND * 10);
+    assert_eq!(trial.starts(), [(0, 0)]);
+}
+
+#[test]
+fn gives_up_with_the_workers_own_code_when_none_ever_listens() {
+    for (status, code) in [(Code(3), 3), (Code(0), 0), (Died(Signal::KILL), 137), (Died(Signal(11)), 139)] {
+        let mut trial = Trial::new(settings(2));
+        for _ in 0..5 {
+            assert!(!trial.fleet.is_stopping());
+            trial.pass(SECOND * 10);
+            trial.die(0, status);
+            trial.die(1, status);
+        }
+        assert!(trial.fleet.is_stopping());
+        assert!(trial.take().contains(&Action::TerminateAll));
+        trial.event(Event::Childless);
+        assert_eq!(trial.exit_code(), Some(code), "{status}");
+    }
+}
+
+#[test]
+fn one_good_worker_keeps_the_pod_alive_and_ready() {
+    let mut trial = Trial::new(settings(2));
+    trial.listen(0);
+    assert_eq!(trial.reasons(), ["worker 1 has not listened yet (0 s)"]);
+    for _ in 0..3 {
+        trial.die(1, Code(1));
+        trial.pass(SECOND);
+    }
+    assert_eq!(trial.reasons(), [""; 0], "worker 1 has proven that it will not come");
+    for _ in 0..20 {
+        trial.die(1, Code(1));
+        trial.pass(SECOND * 40);
+    }
+    assert!(!trial.fleet.is_stopping());
+    assert_eq!(trial.reasons(), [""; 0]);
+}
+
+#[test]
+fn ready_when_all_listen_and_then_while_one_does() {
+    let mut trial = Trial::new(settings(2));
+    trial.pass(SECOND * 12);
+    assert_eq!(
+        trial.reasons(),
+        ["worker 0 has not listened yet (12 s)", "worker 1 has not listened yet (12 s)"]
+    );
+    trial.listen(0);
+    assert_eq!(trial.reasons(), ["worker 1 has not listened yet (12 s)"]);
+    trial.listen(1);
+    assert_eq!(trial.reasons(), [""; 0]);
+    trial.die(0, Code(1));
+    assert_eq!(trial.reasons(), [""; 0]);
+    trial.die(1, Died(Signal::KILL));
+    assert_eq!(
+        trial.reasons(),
+        [
+            "worker 0 ended (exit code 1), 1 starts in a row have failed; see its own log",
+            "worker 1 ended (SIGKILL), 1 starts in a row have failed; see its own log"
+        ]
+    );
+    trial.pass(SECOND);
+    trial.listen(0);
+    assert_eq!(trial.reasons(), [""; 0]);
+}
+
+#[test]
+fn listening_elsewhere_is_told_with_the_remedy() {
+    for (address, reason) in [
+        (
+            "0.0.0.0:8080",
+            "worker 0 listens on port 8080; the declared port is 3000: set spec.port or the app's PORT",
+        ),
+        (
+            "127.0.0.1:3000",
+            "worker 0 listens on 127.0.0.1 only: nothing outside the pod can reach it; make it listen on 0.0.0.0",
+        ),
+        (
+            "[::1]:3000",
+            "worker 0 listens on ::1 only: nothing outside the pod can reach it; make it listen on ::",
+        ),
+    ] {
+        let mut trial = Trial::new(settings(1));
+        trial.listen_on(0, "127.0.0.1:9229");
+        trial.listen_on(0, address);
+        trial.listen_on(0, "127.0.0.1:9230");
+        let expected =
+            if address.ends_with("8080") { reason.replace("8080", "9230") } else { reason.to_owned() };
+        assert_eq!(trial.reasons(), std::slice::from_ref(&expected));
+        trial.pass(SECOND * 60);
+        assert_eq!(trial.complaints(), [expected], "once, after a while");
+        trial.listen(0);
+        assert_eq!(trial.reasons(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_complaint_is_not_repeated_by_each_start() {
+    let mut trial = Trial::new(settings(1));
+    for _ in 0..4 {
+        trial.pass(SECOND * 20);
+        trial.die(0, Code(1));
+        trial.pass(SECOND * 3);
+    }
+    assert_eq!(trial.complaints(), ["worker 0 has not listened yet (5 s)"]);
+}
+
+#[test]
+fn without_a_port_running_is_enough() {
+    let mut trial = Trial::new(Settings { main_port: None, ..settings(2) });
+    trial.pass(Duration::from_millis(900));
+    assert_eq!(trial.reasons().len(), 2);
+    trial.pass(Duration::from_millis(200));
+    assert_eq!(trial.reasons(), [""; 0]);
+}
+
+#[test]
+fn a_command_that_does_not_exist_ends_everything_at_once() {
+    let mut fleet = Fleet::new(settings(2));
+    let actions = fleet.handle(Time::ZERO, Event::Begin);
+    assert_eq!(actions.len(), 2);
+    let why = "nodee: not found".to_owned();
+    let failed = Event::StartFailed { generation: 1, code: 127, permanent: true, why };
+    assert!(fleet.handle(Time::ZERO, failed).contains(&Action::Exit(127)));
+}
+
+#[test]
+fn a_command_that_vanishes_later_or_may_come_back_is_tried_again() {
+    let mut trial = Trial::ready(2);
+    trial.pass(SECOND * 60);
+    trial.die(1, Code(1));
+    let (generation, why) = (trial.generation(1), String::new());
+    trial.take();
+    trial.event(Event::StartFailed { generation, code: 127, permanent: true, why });
+    assert_eq!(trial.exit_code(), None);
+    trial.pass(SECOND);
+    assert_eq!(trial.starts(), [(1, 1)]);
+}
+
+#[test]
+fn stop_serves_on_then_drains_then_kills_within_the_grace_period() {
+    let mut trial = Trial::ready(2);
+    trial.take();
+    trial.stop();
+    assert_eq!(trial.reasons(), ["stopping"]);
+    trial.pass(Duration::from_millis(4_900));
+    assert!(!trial.take().contains(&Action::TerminateAll));
+    assert!(trial.fleet.takes_connections(trial.generation(0)));
+    trial.pass(Duration::from_millis(200));
+    assert!(trial.take().contains(&Action::TerminateAll));
+    trial.pass(Duration::from_millis(23_800));
+    assert_eq!(trial.take(), []);
+    trial.pass(Duration::from_millis(200));
+    assert!(trial.take().contains(&Action::KillAll));
+    assert!(trial.now < SECOND * 30);
+    trial.event(Event::Childless);
+    assert_eq!(trial.exit_code(), Some(137), "it was not a clean stop");
+}
+
+#[test]
+fn a_clean_stop_ends_with_0_whatever_the_workers_end_with() {
+    let mut trial = Trial::ready(2);
+    trial.stop();
+    trial.pass(SECOND * 5);
+    trial.die(0, Died(Signal::TERM));
+    trial.die(1, Code(143));
+    trial.pass(SECOND);
+    trial.event(Event::Childless);
+    let actions = trial.take();
+    assert!(actions.contains(&Action::Exit(0)));
+    let starts = actions.iter().filter(|action| matches!(action, Action::Start { .. })).count();
+    assert_eq!(starts, 2, "nothing is restarted");
+}
+
+#[test]
+fn a_worker_that_crashes_while_the_pod_leaves_is_still_replaced() {
+    let mut trial = Trial::ready(1);
+    trial.pass(SECOND * 60);
+    trial.stop();
+    trial.take();
+    trial.die(0, Code(1));
+    assert_eq!(trial.starts(), [(0, 0)]);
+    trial.event(Event::Childless);
+    assert_eq!(trial.exit_code(), None, "between two starts there may be no child");
+}
+
+#[test]
+fn a_second_signal_hastens() {
+    let mut trial = Trial::ready(1);
+    trial.stop();
+    trial.take();
+    trial.stop();
+    assert!(trial.take().contains(&Action::TerminateAll));
+    trial.stop();
+    assert!(trial.take().contains(&Action::KillAll));
+}
+
+#[test]
+fn nobody_waits_for_endpoints_when_nothing_is_served_or_a_person_asks() {
+    let mut trial = Trial::new(settings(1));
+    trial.stop();
+    assert!(trial.take().contains(&Action::TerminateAll));
+
+    let mut trial = Trial::ready(1);
+    trial.event(Event::StopRequested { signal: Signal::INT, interactive: true });
+    assert!(trial.take().contains(&Action::TerminateAll));
+}
+
+#[test]
+fn a_lame_duck_time_as_long_as_the_grace_period_leaves_time_to_drain() {
+    let mut trial = Trial::new(Settings { lame_duck: SECOND * 60, grace: SECOND * 20, ..settings(1) });
+    trial.listen(0);
+    trial.stop();
+    trial.take();
+    trial.pass(SECOND * 10);
+    assert!(trial.take().contains(&Action::TerminateAll));
+}
+
+#[test]
+fn processes_that_cannot_be_killed_do_not_keep_the_supervisor() {
+    let mut trial = Trial::ready(1);
+    trial.stop();
+    trial.pass(SECOND * 40);
+    assert_eq!(trial.exit_code(), Some(137));
+}

@@ -1,0 +1,270 @@
+//! What /proc tells about the processes below us. Parsers of its text, and thin readers over them.
+
+use crate::sys::process::{Pid, extended_attribute};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+/// One process, from `/proc/PID/stat`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: Pid,
+    /// Its parent.
+    pub parent: Pid,
+    /// Its process group.
+    pub group: Pid,
+    /// Its session.
+    pub session: Pid,
+    /// Ended, but not reaped yet.
+    pub zombie: bool,
+}
+
+impl Process {
+    /// From the text of `/proc/PID/stat`. The name in it may hold anything, brackets and spaces included.
+    pub fn parse(stat: &str) -> Option<Self> {
+        let (pid, _) = stat.split_once(' ')?;
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?;
+        Some(Self {
+            pid: pid.parse().ok()?,
+            parent: fields.next()?.parse().ok()?,
+            group: fields.next()?.parse().ok()?,
+            session: fields.next()?.parse().ok()?,
+            zombie: matches!(state, "Z" | "X"),
+        })
+    }
+}
+
+/// Every process that can be seen.
+pub(crate) fn processes() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit))
+        .filter_map(|entry| {
+            Process::parse(&String::from_utf8_lossy(&fs::read(entry.path().join("stat")).ok()?))
+        })
+        .collect()
+}
+
+/// The value of a variable in the environment that a process was started with.
+pub(crate) fn environment_variable(pid: Pid, name: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    find_variable(&environment, name)
+}
+
+fn find_variable(environment: &[u8], name: &str) -> Option<String> {
+    environment.split(|byte| *byte == 0).find_map(|entry| {
+        let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        String::from_utf8(value.to_vec()).ok()
+    })
+}
+
+/// Reads a caller's memory. Works where `process_vm_readv` is refused.
+pub(crate) fn read_memory(thread: Pid, address: u64, buffer: &mut [u8]) -> io::Result<()> {
+    File::open(format!("/proc/{thread}/mem"))?.read_exact_at(buffer, address)
+}
+
+/// User and group of a process.
+pub(crate) fn owner(pid: Pid) -> io::Result<(u32, u32)> {
+    // The owner of /proc/PID is root when the process may not be looked into, so the status has to tell.
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let effective = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+        line.split_ascii_whitespace().nth(1)?.parse().ok()
+    };
+    match (effective("Uid:"), effective("Gid:")) {
+        (Some(uid), Some(gid)) => Ok((uid, gid)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// The flags of an open file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileFlags {
+    /// Calls on it do not wait.
+    pub nonblocking: bool,
+    /// It does not survive `exec`.
+    pub close_on_exec: bool,
+}
+
+impl FileFlags {
+    /// From the text of `/proc/PID/fdinfo/FD`.
+    pub fn parse(fdinfo: &str) -> Option<Self> {
+        const NONBLOCK: u64 = 0o4000;
+        const CLOEXEC: u64 = 0o2_000_000;
+        let line = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        let flags = u64::from_str_radix(line.trim(), 8).ok()?;
+        Some(Self { nonblocking: flags & NONBLOCK != 0, close_on_exec: flags & CLOEXEC != 0 })
+    }
+}
+
+/// The flags of a descriptor of another process.
+pub(crate) fn file_flags(thread: Pid, fd: u32) -> io::Result<FileFlags> {
+    let text = fs::read_to_string(format!("/proc/{thread}/fdinfo/{fd}"))?;
+    FileFlags::parse(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// A socket's inode: the same for everybody who holds it.
+pub(crate) fn socket_inode(thread: Pid, fd: u32) -> io::Result<u64> {
+    let metadata = fs::metadata(format!("/proc/{thread}/fd/{fd}"))?;
+    Ok(metadata.ino())
+}
+
+/// Does any descriptor of this process mean the socket with this inode?
+pub(crate) fn holds_socket(pid: Pid, inode: u64) -> bool {
+    let wanted = format!("socket:[{inode}]");
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    entries
+        .flatten()
+        .any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == wanted.as_str()))
+}
+
+/// What kind of socket a descriptor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCP over IPv4 (or MPTCP, which Go prefers; plain TCP serves it too).
+    Tcp4,
+    /// TCP over IPv6.
+    Tcp6,
+    /// UDP, a Unix socket, anything that is none of our business.
+    Other,
+}
+
+impl Protocol {
+    /// From the attribute that the kernel gives sockets, for `lsof`'s sake.
+    pub fn parse(name: &[u8]) -> Self {
+        match name {
+            b"TCP" | b"MPTCP" => Self::Tcp4,
+            b"TCPv6" | b"MPTCPv6" => Self::Tcp6,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The protocol of a socket of another process. No system call on the socket itself could tell without taking a copy
+/// of it, which container sandboxes refuse.
+pub(crate) fn protocol(thread: Pid, fd: u32) -> io::Result<Protocol> {
+    let path = CString::new(format!("/proc/{thread}/fd/{fd}"))?;
+    let mut name = [0; 32];
+    let length = extended_attribute(&path, c"system.sockprotoname", &mut name)?;
+    let name = name.get(..length).unwrap_or_default();
+    Ok(Protocol::parse(name.strip_suffix(&[0]).unwrap_or(name)))
+}
+
+/// Addresses with a listening TCP socket, from the text of `/proc/net/tcp` or `tcp6`.
+pub fn listening_addresses(table: &str) -> impl Iterator<Item = SocketAddr> {
+    const LISTEN: &str = "0A";
+    table.lines().filter_map(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        let (address, state) = (fields.nth(1)?, fields.nth(1)?);
+        let (ip, port) = address.split_once(':')?;
+        let port = u16::from_str_radix(port, 16).ok()?;
+        (state == LISTEN).then_some(SocketAddr::new(parse_ip(ip)?, port))
+    })
+}
+
+/// The kernel prints an address as 32-bit words in the machine's own byte order.
+fn parse_ip(hex: &str) -> Option<IpAddr> {
+    let word = |at: usize| u32::from_str_radix(hex.get(at * 8..at * 8 + 8)?, 16).ok().map(u32::to_ne_bytes);
+    match hex.len() {
+        8 => Some(IpAddr::V4(Ipv4Addr::from(word(0)?))),
+        32 => {
+            let mut octets = [0; 16];
+            for (at, chunk) in octets.chunks_exact_mut(4).enumerate() {
+                chunk.copy_from_slice(&word(at)?);
+            }
+            Some(IpAddr::V6(Ipv6Addr::from(octets)))
+        }
+        _ => None,
+    }
+}
+
+/// Every address with a listening TCP socket in this network namespace.
+pub(crate) fn all_listening_addresses() -> Vec<SocketAddr> {
+    ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok())
+        .flat_map(|table| listening_addresses(&table).collect::<Vec<_>>())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process() {
+        let process = Process { pid: 42, parent: 7, group: 40, session: 9, zombie: false };
+        for name in ["node", "a b", "x) S 1 1 1", ")("] {
+            assert_eq!(
+                Process::parse(&format!("42 ({name}) S 7 40 9 0 -1 4194560")),
+                Some(process),
+                "{name}"
+            );
+        }
+        assert_eq!(Process::parse("42 (x) Z 7 40 9 0"), Some(Process { zombie: true, ..process }));
+        for text in ["", "42", "42 (x)", "42 (x) S 7", "x (x) S 7 40 9"] {
+            assert_eq!(Process::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn this_process_is_seen() {
+        let pid = std::process::id().cast_signed();
+        assert!(processes().iter().any(|p| p.pid == pid && !p.zombie));
+        let (uid, _) = owner(pid).unwrap();
+        assert_eq!(uid, crate::sys::process::effective_uid());
+    }
+
+    #[test]
+    fn file_flags_of_text() {
+        let flags = |text| FileFlags::parse(text).map(|f| (f.nonblocking, f.close_on_exec));
+        assert_eq!(flags("pos:\t0\nflags:\t02004002\nmnt_id:\t9\n"), Some((true, true)));
+        assert_eq!(flags("pos:\t0\nflags:\t02\n"), Some((false, false)));
+        assert_eq!(flags("pos:\t0\n"), None);
+        assert_eq!(flags("flags: 9\n"), None);
+    }
+
+    #[test]
+    fn protocols_of_real_sockets() {
+        use std::os::fd::AsRawFd;
+        let me = std::process::id().cast_signed();
+        let of = |fd: i32| protocol(me, fd.unsigned_abs()).unwrap();
+        assert_eq!(of(std::net::TcpListener::bind("127.0.0.1:0").unwrap().as_raw_fd()), Protocol::Tcp4);
+        assert_eq!(of(std::net::UdpSocket::bind("127.0.0.1:0").unwrap().as_raw_fd()), Protocol::Other);
+        assert_eq!(of(std::os::unix::net::UnixStream::pair().unwrap().0.as_raw_fd()), Protocol::Other);
+        if let Ok(six) = std::net::TcpListener::bind("[::1]:0") {
+            assert_eq!(of(six.as_raw_fd()), Protocol::Tcp6);
+        }
+    }
+
+    #[test]
+    fn variables() {
+        let environment = b"A=1\0WORKER_GENERATION=12\0EMPTY=\0";
+        assert_eq!(find_variable(environment, "WORKER_GENERATION").as_deref(), Some("12"));
+        assert_eq!(find_variable(environment, "EMPTY").as_deref(), Some(""));
+        assert_eq!(find_variable(environment, "WORKER"), None);
+    }
+
+    #[test]
+    fn listening_sockets_of_text() {
+        let table = "  sl  local_address rem_address   st\n\
+            0: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000\n\
+            1: 0100007F:0BB9 0100007F:1234 01 00000000:00000000 00:00000000\n\
+            2: 00000000000000000000000000000000:1F90 00000000000000000000000000000000:0000 0A 0:0\n\
+            3: zz:zz x 0A\n4: 0A\n";
+        let found: Vec<String> = listening_addresses(table).map(|a| a.to_string()).collect();
+        assert_eq!(found, ["127.0.0.1:3000", "[::]:8080"]);
+    }
+
+    #[test]
+    fn a_real_listener_is_found() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(all_listening_addresses().contains(&listener.local_addr().unwrap()));
+    }
+}
