@@ -46,7 +46,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   verbs: [get, list, watch]
 - apiGroups: [workerapp.dev]
   resources: [workerapps/status]
-  verbs: [get, patch, update]
+  verbs: [patch]
 # Owner references that block the owner's deletion need it where OwnerReferencesPermissionEnforcement is on.
 - apiGroups: [workerapp.dev]
   resources: [workerapps/finalizers]
@@ -63,12 +63,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 # Why a pod doesn't start stands in its status.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 # Their defaults decide how much CPU an app gets that names none.
 - apiGroups: [""]
   resources: [limitranges]
   verbs: [list, watch]
-- apiGroups: ["", events.k8s.io]
+- apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
 {{- end }}
