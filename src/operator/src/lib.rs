@@ -1,1 +1,57 @@
-//! To come.
+//! The operator: keeps Deployments, Services and HorizontalPodAutoscalers as WorkerApps say.
+//!
+//! What a child looks like is decided by `workerapp-plan`; this crate knows when, whether and how it is written.
+//!
+//! # Layout
+//! In the order in which an edit runs through it:
+//! - [`cache`]: what is known of the cluster; watches fill it and put apps into the
+//! - [`queue`]: which apps are to be looked at, edits first; emptied by the
+//! - [`controller`]: wiring, bounded concurrency, backoff, stop; it calls
+//! - `reconcile`: one look at one app, dereference → plan → apply → status
+//! - `dereference`: gathers what a look reads
+//! - `apply`: the only place that writes children
+//! - `status`: the only place that writes a WorkerApp, and only its status
+//! - `events`: what is worth telling, beside the path
+//! - [`error`]: one variant per cause; its name is the condition's reason, the event's and the metric's
+//!
+//! Beside it: `context` (what every look has at hand), `health` and [`http`] (probes and metrics), [`metrics`], [`cli`],
+//! [`telemetry`].
+
+pub mod cache;
+pub mod cli;
+pub mod controller;
+pub mod error;
+pub mod http;
+pub mod kind;
+pub mod metrics;
+pub mod queue;
+pub mod telemetry;
+
+mod apply;
+mod backoff;
+mod context;
+mod dereference;
+mod events;
+mod health;
+mod reconcile;
+mod status;
+mod sync;
+
+use std::time::Duration;
+
+pub use controller::{RunError, run};
+
+/// What the operator is run with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The namespaces that are looked after; empty: all.
+    pub namespaces: Vec<String>,
+    /// The image that holds the supervisor.
+    pub supervisor_image: String,
+    /// When that image is pulled, as in a container.
+    pub supervisor_pull_policy: Option<String>,
+    /// How many apps are worked on at the same time.
+    pub concurrency: usize,
+    /// How often an app is looked at although nothing happened.
+    pub resync: Duration,
+}

@@ -80,6 +80,20 @@ pub enum Warning {
     },
 }
 
+impl Warning {
+    /// The variant's name: the reason of the event that tells it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::OwnVariable { .. } => "OwnVariable",
+            Self::Throttled { .. } => "Throttled",
+            Self::NoCpuRequest => "NoCpuRequest",
+            Self::UnreachableTarget { .. } => "UnreachableTarget",
+            Self::LimitBelowRequest { .. } => "LimitBelowRequest",
+            Self::LimitFromLimitRange { .. } => "LimitFromLimitRange",
+        }
+    }
+}
+
 pub(crate) fn find(
     app: &WorkerApp,
     profile: &Profile,

@@ -1,0 +1,231 @@
+//! Brings the children to what the plan says: the only place that writes them.
+//!
+//! Each child by itself: one that fails leaves the others standing. What stands already is not sent. All is sent by
+//! server-side apply, so that fields of other managers (an autoscaler's replicas, the annotation of `kubectl rollout restart`) stay
+//! as they are.
+//!
+//! - `guard`: finds the child, and refuses one that isn't the app's
+//! - `compare`: whether there is anything to send
+//! - `replicas`: hands `spec.replicas` over between the operator and an autoscaler
+//! - `node_port`: says who holds a node port
+
+pub(crate) mod compare;
+mod guard;
+pub(crate) mod node_port;
+mod replicas;
+
+use std::sync::Arc;
+
+use kube::Resource as _;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
+use serde::Serialize;
+use serde_json::{Value, json};
+use workerapp_api::{WorkerApp, names};
+use workerapp_plan::Children;
+
+use crate::{
+    cache::{Key, Object},
+    context::{Context, bounded},
+    error::Error,
+    kind::Kind,
+};
+
+/// The app in whose name children are written.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner {
+    pub(crate) key: Key,
+    pub(crate) uid: Box<str>,
+}
+
+/// The children as they stand after an apply, and what went wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Applied {
+    pub(crate) deployment: Option<Arc<Object>>,
+    pub(crate) service: Option<Arc<Object>>,
+    pub(crate) autoscaler: Option<Arc<Object>>,
+    pub(crate) errors: Vec<Error>,
+}
+
+impl Applied {
+    /// The children that are in the cache and the app's, for an app of which nothing can be applied.
+    pub(crate) fn as_found(context: &Context, owner: &Owner) -> Self {
+        let found = |kind: Kind| {
+            context.caches[kind].get(&owner.key).filter(|object| object.controlled_by(&owner.uid))
+        };
+        Self {
+            deployment: found(Kind::Deployment),
+            service: found(Kind::Service),
+            autoscaler: found(Kind::HorizontalPodAutoscaler),
+            errors: Vec::new(),
+        }
+    }
+}
+
+/// One child, ready to be sent.
+struct Child {
+    kind: Kind,
+    body: Value,
+}
+
+/// Applies `children` for `owner`.
+///
+/// The autoscaler goes first when it is dropped, and comes last when it is wanted: it never meets a Deployment whose
+/// replicas someone else sets.
+pub(crate) async fn apply(context: &Context, owner: &Owner, children: &Children) -> Applied {
+    let mut applied = Applied::default();
+    if children.autoscaler.is_none()
+        && let Err(error) = remove(context, owner, Kind::HorizontalPodAutoscaler).await
+    {
+        applied.errors.push(error);
+    }
+    let deployment = ensure(context, owner, Child::new(Kind::Deployment, owner, &children.deployment)).await;
+    applied.deployment = applied.collect(deployment);
+    let service = ensure(context, owner, Child::new(Kind::Service, owner, &children.service)).await;
+    applied.service = applied.collect(service);
+    if let Some(autoscaler) = &children.autoscaler {
+        let child = Child::new(Kind::HorizontalPodAutoscaler, owner, autoscaler);
+        let autoscaler = ensure(context, owner, child).await;
+        applied.autoscaler = applied.collect(autoscaler);
+    }
+    applied
+}
+
+impl Applied {
+    fn collect(&mut self, result: Result<Arc<Object>, Failed>) -> Option<Arc<Object>> {
+        result
+            .map_err(|Failed { error, standing }| {
+                self.errors.push(error);
+                standing
+            })
+            .map_or_else(|standing| standing, Some)
+    }
+}
+
+/// A child that could not be applied, and what stands of it.
+struct Failed {
+    error: Error,
+    standing: Option<Arc<Object>>,
+}
+
+impl Child {
+    fn new(kind: Kind, owner: &Owner, object: &impl Serialize) -> Self {
+        // Kubernetes' own types always turn into JSON; were one not to, the API server would say so.
+        let mut body = serde_json::to_value(object).unwrap_or_default();
+        body["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": WorkerApp::api_version(&()),
+            "kind": Kind::WorkerApp.as_str(),
+            "name": &*owner.key.name,
+            "uid": &*owner.uid,
+            "controller": true,
+            "blockOwnerDeletion": true,
+        }]);
+        Self { kind, body }
+    }
+
+    fn digest(&self) -> &str {
+        self.body["metadata"]["annotations"][names::ANNOTATION_APPLIED].as_str().unwrap_or_default()
+    }
+}
+
+/// Makes one child stand as wanted, with no request where it does.
+async fn ensure(context: &Context, owner: &Owner, child: Child) -> Result<Arc<Object>, Failed> {
+    let failed = |standing: Option<&Arc<Object>>| {
+        let standing = standing.cloned();
+        move |error| Failed { error, standing }
+    };
+    let live = guard::find(context, owner, child.kind).await.map_err(failed(None))?;
+    let object = match &live {
+        Some(live) if stands(context, &child, live) => Arc::clone(live),
+        _ => {
+            if let Some(live) = &live {
+                replicas::keep(context, owner, &child, live).await.map_err(failed(Some(live)))?;
+            }
+            send(context, owner, &child, live.as_deref()).await.map_err(failed(live.as_ref()))?
+        }
+    };
+    replicas::release(context, owner, &child, &object).await.map_err(failed(Some(&object)))?;
+    Ok(object)
+}
+
+/// Whether `live` already is what sending `child` would lead to.
+fn stands(context: &Context, child: &Child, live: &Object) -> bool {
+    if context.settled.knows(child.kind, live, child.digest()) {
+        return true;
+    }
+    // The cache drops apiVersion and kind, which lists leave out.
+    let live_body = live.json();
+    let parts = ["metadata", "spec"];
+    let difference = parts.iter().find_map(|part| {
+        let path = compare::difference(&live_body[*part], &child.body[*part])?;
+        Some(format!("{part}.{path}"))
+    });
+    match difference {
+        None => {
+            context.settled.learn(child.kind, live, child.digest());
+            true
+        }
+        Some(path) => {
+            tracing::info!(kind = %child.kind, path, "differs from what is wanted");
+            false
+        }
+    }
+}
+
+async fn send(
+    context: &Context,
+    owner: &Owner,
+    child: &Child,
+    live: Option<&Object>,
+) -> Result<Arc<Object>, Error> {
+    let mut body = child.body.clone();
+    if let Some(live) = live {
+        // Should another object have taken that one's place by now, the API server refuses.
+        body["metadata"]["uid"] = json!(&*live.uid);
+    }
+    match patch(context, owner, child.kind, names::FIELD_MANAGER, &body).await {
+        Ok(object) => {
+            context.settled.learn(child.kind, &object, child.digest());
+            tracing::info!(kind = %child.kind, "applied");
+            Ok(object)
+        }
+        Err(error) if child.kind == Kind::Service => Err(node_port::explain(context, owner, error).await),
+        Err(error) => Err(Error::from_write(child.kind, &owner.key.namespace, &owner.key.name, error)),
+    }
+}
+
+/// One server-side apply; the answer goes into the cache, so that the next look sees it even before the watch tells.
+async fn patch(
+    context: &Context,
+    owner: &Owner,
+    kind: Kind,
+    manager: &str,
+    body: &Value,
+) -> kube::Result<Arc<Object>> {
+    context.metrics.write(kind.as_str(), "apply");
+    let api = kind.api(&context.client, Some(&owner.key.namespace));
+    let params = PatchParams::apply(manager).force();
+    let answer: DynamicObject = bounded(api.patch(&owner.key.name, &params, &Patch::Apply(body))).await?;
+    let (object, _) = context.caches[kind].insert(Object::new(kind, answer));
+    Ok(object)
+}
+
+/// Deletes a child that the spec dropped: only the very object that is in the cache, and only if it is the app's.
+async fn remove(context: &Context, owner: &Owner, kind: Kind) -> Result<(), Error> {
+    let Some(live) = context.caches[kind].get(&owner.key) else { return Ok(()) };
+    if live.deleting || !live.controlled_by(&owner.uid) {
+        return Ok(());
+    }
+    context.metrics.write(kind.as_str(), "delete");
+    let params = DeleteParams::background().preconditions(Preconditions {
+        uid: Some(live.uid.to_string()),
+        resource_version: Some(live.resource_version.to_string()),
+    });
+    let api = kind.api(&context.client, Some(&owner.key.namespace));
+    match bounded(api.delete(&owner.key.name, &params)).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => {}
+        Err(error) => return Err(Error::from_write(kind, &owner.key.namespace, &owner.key.name, error)),
+        Ok(_) => tracing::info!(%kind, "deleted: the spec no longer asks for it"),
+    }
+    context.caches[kind].remove(&owner.key, &live.uid);
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Says why a node port could not be had, and who has it.
+//!
+//! The API server answers 422 and names neither the holder nor, when the port is freed, that it is: so the holder is
+//! looked up, and the app is tried again every few seconds.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::core::v1::Service;
+use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use tokio::sync::Mutex;
+
+use super::Owner;
+use crate::{
+    context::{Context, bounded},
+    error::Error,
+    kind::Kind,
+};
+
+/// How long one list of all Services answers for every app that asks.
+const FRESH: Duration = Duration::from_secs(3);
+/// How many Services are asked for at a time.
+const PAGE: u32 = 500;
+
+/// Who holds which node port, as of a moment ago.
+#[derive(Debug, Default)]
+pub(crate) struct Holders(Mutex<Option<(Instant, HashMap<i32, String>)>>);
+
+/// The error of a Service that was refused.
+pub(super) async fn explain(context: &Context, owner: &Owner, error: kube::Error) -> Error {
+    if let Some((port, message)) = refused_port(&error) {
+        if message.contains("already allocated") {
+            let holder = context.holders.of(context, port).await;
+            return Error::NodePortTaken { port, holder };
+        }
+        if message.contains("valid range") {
+            let range = message.rsplit(' ').next().unwrap_or_default().trim_end_matches('.').to_owned();
+            return Error::NodePortOutOfRange { port, range };
+        }
+    }
+    Error::from_write(Kind::Service, &owner.key.namespace, &owner.key.name, error)
+}
+
+/// The node port of which the refusal speaks, and what it says.
+///
+/// `spec.ports[0].nodePort`, `Invalid value: 30000: provided port is already allocated`.
+fn refused_port(error: &kube::Error) -> Option<(i32, String)> {
+    let kube::Error::Api(status) = error else { return None };
+    let causes = &status.details.as_ref()?.causes;
+    let cause = causes.iter().find(|cause| cause.field.ends_with(".nodePort"))?;
+    let value = cause.message.strip_prefix("Invalid value: ")?.split(':').next()?;
+    Some((value.trim().parse().ok()?, cause.message.clone()))
+}
+
+impl Holders {
+    async fn of(&self, context: &Context, port: i32) -> String {
+        let mut known = self.0.lock().await;
+        if known.as_ref().is_none_or(|(at, _)| at.elapsed() > FRESH) {
+            *known = Some((Instant::now(), look_up(context).await));
+        }
+        let holder = known.as_ref().and_then(|(_, holders)| holders.get(&port));
+        holder.cloned().unwrap_or_else(|| "a Service in a namespace that the operator may not read".into())
+    }
+}
+
+/// Every node port of the cluster, or of the namespaces that may be read.
+async fn look_up(context: &Context) -> HashMap<i32, String> {
+    let everywhere = list(&context.client, None).await;
+    let services = match everywhere {
+        Ok(services) => services,
+        Err(_) => {
+            let mut services = Vec::new();
+            for namespace in &context.settings.namespaces {
+                services.extend(list(&context.client, Some(namespace)).await.unwrap_or_default());
+            }
+            services
+        }
+    };
+    let mut holders = HashMap::new();
+    for service in services {
+        let whose = format!("Service {}/{}", service.namespace().unwrap_or_default(), service.name_any());
+        let spec = service.spec.unwrap_or_default();
+        for port in spec.ports.into_iter().flatten() {
+            if let Some(node_port) = port.node_port {
+                let port = port.name.unwrap_or_else(|| port.port.to_string());
+                holders.insert(node_port, format!("{whose} (port {port})"));
+            }
+        }
+        if let Some(node_port) = spec.health_check_node_port {
+            holders.insert(node_port, format!("{whose} (healthCheckNodePort)"));
+        }
+    }
+    holders
+}
+
+async fn list(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<Service>> {
+    let api: Api<Service> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let mut services = Vec::new();
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = bounded(api.list(&params)).await?;
+        services.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(services),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What the operator knows of the cluster: one cache for each kind, filled by watches and by the answers to its own
+//! writes.
+//!
+//! - `object`: one object, reduced
+//! - `watch`: fills a cache from the API server and wakes the apps that an event concerns
+
+pub mod object;
+pub(crate) mod watch;
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::{Arc, RwLock},
+};
+
+pub use object::{Claims, Controller, Key, Object};
+
+use crate::{
+    kind::Kind,
+    sync::{read, write},
+};
+
+/// What an incoming object was to the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It differs from what was there in something that the operator looks at, or is new.
+    Changed,
+    /// Nothing that the operator looks at differs.
+    Same,
+    /// It is older than what is there.
+    Stale,
+}
+
+/// All objects of one kind that the operator looks at.
+#[derive(Debug)]
+pub struct Cache {
+    kind: Kind,
+    state: RwLock<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    objects: HashMap<Key, Arc<Object>>,
+    /// Which objects belong to an app; for pods only, since the others have their app's name.
+    of_app: HashMap<Key, BTreeSet<Key>>,
+}
+
+impl Cache {
+    /// An empty cache.
+    pub fn new(kind: Kind) -> Self {
+        Self { kind, state: RwLock::default() }
+    }
+
+    /// The object with this key.
+    pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
+        read(&self.state).objects.get(key).cloned()
+    }
+
+    /// Everything that belongs to `app`, ordered by name.
+    pub fn of_app(&self, app: &Key) -> Vec<Arc<Object>> {
+        let state = read(&self.state);
+        let keys = state.of_app.get(app).into_iter().flatten();
+        keys.filter_map(|key| state.objects.get(key)).cloned().collect()
+    }
+
+    /// Everything in `namespace`.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<Object>> {
+        let state = read(&self.state);
+        state.objects.values().filter(|object| *object.key.namespace == *namespace).cloned().collect()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        read(&self.state).objects.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes in an object from a watch or from the answer to a write, unless a newer one is there: an answer can
+    /// overtake the watch, and the watch then brings the past.
+    pub fn insert(&self, object: Object) -> (Arc<Object>, Change) {
+        let mut state = write(&self.state);
+        let change = match state.objects.get(&object.key) {
+            Some(known) if known.newer_than(&object) => return (Arc::clone(known), Change::Stale),
+            Some(known) if known.same_as(&object) => Change::Same,
+            _ => Change::Changed,
+        };
+        let object = Arc::new(object);
+        let former = state.objects.insert(object.key.clone(), Arc::clone(&object));
+        if self.kind == Kind::Pod {
+            if let Some(former) = former.filter(|former| former.app != object.app) {
+                state.leave(&former);
+            }
+            state.of_app.entry(object.app.clone()).or_default().insert(object.key.clone());
+        }
+        (object, change)
+    }
+
+    /// Forgets an object that was deleted; one of the same name that was made since stays.
+    pub fn remove(&self, key: &Key, uid: &str) -> Option<Arc<Object>> {
+        let mut state = write(&self.state);
+        state.objects.get(key).filter(|known| *known.uid == *uid)?;
+        let object = state.objects.remove(key)?;
+        state.leave(&object);
+        Some(object)
+    }
+
+    /// After a complete list of `namespace` (all, if `None`): forgets what wasn't in it, and returns that.
+    pub fn retain(&self, namespace: Option<&str>, listed: &HashSet<Key>) -> Vec<Arc<Object>> {
+        let mut state = write(&self.state);
+        let in_scope = |key: &Key| namespace.is_none_or(|namespace| *key.namespace == *namespace);
+        let gone: Vec<_> = state
+            .objects
+            .values()
+            .filter(|object| in_scope(&object.key) && !listed.contains(&object.key))
+            .cloned()
+            .collect();
+        for object in &gone {
+            state.objects.remove(&object.key);
+            state.leave(object);
+        }
+        gone
+    }
+}
+
+impl State {
+    fn leave(&mut self, object: &Object) {
+        if let Some(keys) = self.of_app.get_mut(&object.app) {
+            keys.remove(&object.key);
+            if keys.is_empty() {
+                self.of_app.remove(&object.app);
+            }
+        }
+    }
+}
+
+/// The caches of all kinds.
+#[derive(Debug)]
+pub struct Caches([Cache; Kind::ALL.len()]);
+
+impl Caches {
+    /// All empty.
+    pub fn new() -> Self {
+        Self(Kind::ALL.map(Cache::new))
+    }
+}
+
+impl Default for Caches {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::ops::Index<Kind> for Caches {
+    type Output = Cache;
+
+    fn index(&self, kind: Kind) -> &Cache {
+        // `Kind::ALL` lists the kinds in the order of their definition.
+        &self.0[kind as usize]
+    }
+}

@@ -1,0 +1,173 @@
+//! Fills a cache from the API server, and wakes the apps that an event concerns.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use futures::StreamExt as _;
+use kube::{
+    api::DynamicObject,
+    runtime::watcher::{self, Event, watcher},
+};
+
+use super::{Change, Key, Object};
+use crate::{
+    context::Context,
+    error::chain,
+    health::{Health, Sight},
+    kind::Kind,
+    queue::{Lane, Queue},
+};
+
+/// After so many seconds the server ends a watch and it is begun anew; a connection that died silently is noticed a few
+/// seconds later.
+const WATCH_SECONDS: u32 = 120;
+/// How long changes of a child are gathered before its app is looked at. A rollout changes a Deployment several times within a
+/// moment, and each look would write a status that the next one overwrites.
+const GATHER: Duration = Duration::from_millis(200);
+/// The first wait after a failure, which doubles up to [`LONGEST_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The wait while the definition of WorkerApps is missing.
+const DEFINITION_WAIT: Duration = Duration::from_secs(2);
+/// The wait while an optional kind may not be read: nobody is in a hurry for it.
+const WITHOUT_WAIT: Duration = Duration::from_secs(60);
+
+const NO_DEFINITION: &str = "the WorkerApp definition is not installed: `kubectl apply -f crds/workerapps.workerapp.dev.yaml`, or the Helm value crds.install=true; waiting for it";
+
+/// One watch of one kind, in one namespace or all.
+pub(crate) struct Watch {
+    pub(crate) kind: Kind,
+    pub(crate) namespace: Option<String>,
+    pub(crate) context: Arc<Context>,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) health: Arc<Health>,
+}
+
+impl Watch {
+    /// Watches for ever.
+    pub(crate) async fn run(self) {
+        let api = self.kind.api(&self.context.client, self.namespace.as_deref());
+        let config = watcher::Config {
+            label_selector: self.kind.selector(),
+            timeout: Some(WATCH_SECONDS),
+            ..watcher::Config::default()
+        };
+        self.set(Sight::Listing);
+
+        let mut events = std::pin::pin!(watcher(api, config));
+        let mut listed = HashSet::new();
+        let mut failures = 0;
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(event) => {
+                    failures = 0;
+                    self.take_in(event, &mut listed);
+                }
+                Err(error) => {
+                    self.context.metrics.watch_restart(self.kind.as_str());
+                    let wait = self.failed(&error, failures);
+                    failures += 1;
+                    tokio::time::sleep(wait.mul_f64(1.0 - fastrand::f64() / 4.0)).await;
+                }
+            }
+        }
+    }
+
+    fn take_in(&self, event: Event<DynamicObject>, listed: &mut HashSet<Key>) {
+        let cache = &self.context.caches[self.kind];
+        match event {
+            Event::Init => {}
+            Event::InitApply(object) => {
+                let (object, change) = cache.insert(Object::new(self.kind, object));
+                listed.insert(object.key.clone());
+                self.wake(&object, change, Lane::Background);
+            }
+            Event::InitDone => {
+                for object in cache.retain(self.namespace.as_deref(), listed) {
+                    self.wake(&object, Change::Changed, Lane::Edit);
+                }
+                listed.clear();
+                if self.set(Sight::Synced) {
+                    tracing::debug!(kind = %self.kind, namespace = self.namespace, "cache complete");
+                }
+            }
+            Event::Apply(object) => {
+                let (object, change) = cache.insert(Object::new(self.kind, object));
+                self.wake(&object, change, Lane::Edit);
+            }
+            Event::Delete(object) => {
+                let object = Object::new(self.kind, object);
+                if let Some(object) = cache.remove(&object.key, &object.uid) {
+                    self.wake(&object, Change::Changed, Lane::Edit);
+                }
+            }
+        }
+    }
+
+    fn wake(&self, object: &Object, change: Change, lane: Lane) {
+        if change != Change::Changed {
+            return;
+        }
+        let apps = &self.context.caches[Kind::WorkerApp];
+        match self.kind {
+            Kind::WorkerApp => self.queue.add(&object.key, lane),
+            Kind::LimitRange => {
+                for app in apps.in_namespace(&object.key.namespace) {
+                    self.queue.add(&app.key, Lane::Background);
+                }
+            }
+            Kind::Deployment | Kind::Service | Kind::HorizontalPodAutoscaler | Kind::Pod => {
+                if apps.get(&object.app).is_some() {
+                    self.queue.add_after(&object.app, GATHER);
+                }
+            }
+        }
+    }
+
+    /// Notes a failure and says how long to wait. What goes on is logged once.
+    fn failed(&self, error: &watcher::Error, failures: u32) -> Duration {
+        let kind = self.kind;
+        match code(error) {
+            Some(404) if kind == Kind::WorkerApp => {
+                if self.set(Sight::Blocked(NO_DEFINITION.into())) {
+                    tracing::warn!("{NO_DEFINITION}");
+                }
+                return DEFINITION_WAIT;
+            }
+            Some(403) if kind.optional() => {
+                if self.set(Sight::Without) {
+                    tracing::warn!(%kind, "not permitted to read this kind; going on without it: {}", chain(error));
+                }
+                return WITHOUT_WAIT;
+            }
+            // The list has become too old, which happens after a pause: a new one follows at once.
+            Some(410) => return Duration::ZERO,
+            _ => {}
+        }
+        let text = chain(error);
+        if self.health.get(kind, self.namespace.as_deref()) != Some(Sight::Synced) {
+            self.set(Sight::Blocked(text.clone()));
+        }
+        if failures == 0 {
+            tracing::warn!(%kind, "the watch broke off and is begun anew: {text}");
+        } else {
+            tracing::debug!(%kind, "the watch still fails: {text}");
+        }
+        FIRST_WAIT.saturating_mul(1 << failures.min(10)).min(LONGEST_WAIT)
+    }
+
+    fn set(&self, sight: Sight) -> bool {
+        self.health.set(self.kind, self.namespace.as_deref(), sight)
+    }
+}
+
+/// The HTTP status with which the API server answered.
+fn code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}

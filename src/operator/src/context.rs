@@ -1,0 +1,90 @@
+//! What every reconcile has at hand.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use kube::Client;
+
+use crate::{
+    apply::node_port::Holders,
+    cache::{Caches, Key, Object},
+    events::Events,
+    kind::Kind,
+    metrics::Metrics,
+    sync::lock,
+};
+
+/// How long a request may take. Without a bound a connection that has died silently would hold an app for ever.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What every reconcile has at hand.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) caches: Caches,
+    pub(crate) settings: Settings,
+    pub(crate) settled: Settled,
+    pub(crate) holders: Holders,
+    pub(crate) events: Events,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+/// What stays the same as long as the operator runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) supervisor_image: String,
+    pub(crate) supervisor_pull_policy: Option<String>,
+    /// The namespaces that are looked after; empty: all.
+    pub(crate) namespaces: Vec<String>,
+}
+
+/// Children that are known to stand as they should: a digest of what was sent, and the hash of what it became.
+///
+/// Spares the comparison while nothing moves. And should the API server ever change a field in a way that the comparison doesn't
+/// foresee, the answer to the first apply is remembered as what that apply leads to, and no second one follows.
+#[derive(Debug, Default)]
+pub(crate) struct Settled(Mutex<HashMap<Key, Vec<Verdict>>>);
+
+#[derive(Debug, PartialEq)]
+struct Verdict {
+    kind: Kind,
+    uid: Box<str>,
+    digest: Box<str>,
+    content: u64,
+}
+
+impl Settled {
+    fn verdict(kind: Kind, live: &Object, digest: &str) -> Verdict {
+        Verdict { kind, uid: live.uid.clone(), digest: digest.into(), content: live.content }
+    }
+
+    /// Whether `live` is known to be what sending the object with `digest` leads to.
+    pub(crate) fn knows(&self, kind: Kind, live: &Object, digest: &str) -> bool {
+        let verdict = Self::verdict(kind, live, digest);
+        lock(&self.0).get(&live.key).is_some_and(|verdicts| verdicts.contains(&verdict))
+    }
+
+    /// Remembers that.
+    pub(crate) fn learn(&self, kind: Kind, live: &Object, digest: &str) {
+        let verdict = Self::verdict(kind, live, digest);
+        let mut settled = lock(&self.0);
+        let verdicts = settled.entry(live.key.clone()).or_default();
+        verdicts.retain(|other| other.kind != kind);
+        verdicts.push(verdict);
+    }
+
+    /// Forgets an app that is gone.
+    pub(crate) fn forget(&self, app: &Key) {
+        lock(&self.0).remove(app);
+    }
+}
+
+/// Runs a request with the bound that all of them have.
+pub(crate) async fn bounded<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    tokio::time::timeout(REQUEST_TIMEOUT, request).await.unwrap_or_else(|_| {
+        let message = format!("no answer for {} s", REQUEST_TIMEOUT.as_secs());
+        Err(kube::Error::Service(message.into()))
+    })
+}

@@ -1,0 +1,37 @@
+//! Gathers what a reconcile reads, from the caches alone: no request is sent here.
+
+use std::sync::Arc;
+
+use workerapp_api::WorkerApp;
+use workerapp_plan::Facts;
+
+use crate::{
+    cache::{Key, Object},
+    context::Context,
+    error::Unreadable,
+    kind::Kind,
+};
+
+/// An app and what its plan has to know of the cluster.
+pub(crate) struct Subject {
+    /// The app as it is stored.
+    pub(crate) object: Arc<Object>,
+    /// The same with its types, if it fits them.
+    pub(crate) app: Result<WorkerApp, Unreadable>,
+    pub(crate) facts: Facts,
+}
+
+/// The app with this key; `None` if there is none (any more).
+pub(crate) fn dereference(context: &Context, key: &Key) -> Option<Subject> {
+    let object = context.caches[Kind::WorkerApp].get(key)?;
+    let app = object
+        .read()
+        .map_err(|error| Unreadable { field: error.path().to_string(), message: error.inner().to_string() });
+    let limit_ranges = context.caches[Kind::LimitRange].in_namespace(&key.namespace);
+    let facts = Facts {
+        supervisor_image: context.settings.supervisor_image.clone(),
+        supervisor_pull_policy: context.settings.supervisor_pull_policy.clone(),
+        limit_ranges: limit_ranges.iter().filter_map(|object| object.read().ok()).collect(),
+    };
+    Some(Subject { object, app, facts })
+}

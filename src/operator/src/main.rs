@@ -1,0 +1,70 @@
+//! The operator's program.
+
+use std::{io::Write as _, process::ExitCode};
+
+use clap::Parser as _;
+use kube::Client;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use workerapp_operator::{
+    cli::{Cli, Command, RunArgs},
+    http, run, telemetry,
+};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Crd => crd(),
+        Command::Run(args) => operate(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn crd() -> Result<(), Failure> {
+    let yaml = serde_saphyr::to_string(&workerapp_api::crd::manifest())?;
+    std::io::stdout().write_all(yaml.as_bytes())?;
+    Ok(())
+}
+
+#[tokio::main]
+async fn operate(args: &RunArgs) -> Result<(), Failure> {
+    telemetry::start(args.log_format);
+    let stop = stop_on_signal()?;
+    let mut config = kube::Config::infer()
+        .await
+        .map_err(|error| format!("no cluster to talk to: {error}; run it in a pod, or set KUBECONFIG"))?;
+    // The operator has its own backoff, which counts and is bounded; requests that the client repeats by itself don't show up.
+    config.default_retry = false;
+    let client = Client::try_from(config)?;
+    let listener =
+        http::bind(args.listen).await.map_err(|error| format!("--listen {}: {error}", args.listen))?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?, "starting");
+    run(args.config(), client, Some(listener), stop).await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Is cancelled at the first SIGTERM or SIGINT.
+fn stop_on_signal() -> std::io::Result<CancellationToken> {
+    let stop = CancellationToken::new();
+    let told = stop.clone();
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("told to stop: finishing what runs");
+        told.cancel();
+    });
+    Ok(stop)
+}

@@ -1,0 +1,229 @@
+//! Which apps are to be looked at, and when.
+//!
+//! An app stands here at most once, is never worked on twice at the same time, and has at most one timer: the earliest. What a
+//! person has just edited goes before what a start or a timer brought up, so that an edit is served at once while
+//! thousands of apps are looked at for the first time.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::Mutex,
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{cache::Key, sync::lock};
+
+/// How urgent it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// A first look or a timer.
+    Background,
+    /// Something has changed just now.
+    Edit,
+}
+
+/// The queue.
+#[derive(Debug, Default)]
+pub struct Queue {
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    slots: HashMap<Key, Slot>,
+    edits: VecDeque<Key>,
+    background: VecDeque<Key>,
+    timers: BTreeSet<(Instant, Key)>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// Stands in one of the lanes; while the app is worked on, it is put there afterwards.
+    wanted: Option<Lane>,
+    running: bool,
+    due: Option<Instant>,
+}
+
+impl Queue {
+    /// Has `key` looked at as soon as possible.
+    pub fn add(&self, key: &Key, lane: Lane) {
+        lock(&self.state).want(key, lane);
+        self.wake.notify_one();
+    }
+
+    /// Has `key` looked at after `delay`, unless it is looked at before.
+    pub fn add_after(&self, key: &Key, delay: Duration) {
+        let due = Instant::now() + delay;
+        let mut state = lock(&self.state);
+        let slot = state.slots.entry(key.clone()).or_default();
+        if slot.due.is_some_and(|earlier| earlier <= due) {
+            return;
+        }
+        let later = slot.due.replace(due);
+        if let Some(later) = later {
+            state.timers.remove(&(later, key.clone()));
+        }
+        state.timers.insert((due, key.clone()));
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Waits for the next key; [`Queue::done`] has to be called for it.
+    pub async fn next(&self) -> Key {
+        loop {
+            let due = {
+                let mut state = lock(&self.state);
+                state.promote(Instant::now());
+                if let Some(key) = state.take() {
+                    return key;
+                }
+                state.timers.first().map(|(due, _)| *due)
+            };
+            match due {
+                Some(due) => tokio::select! {
+                    () = self.wake.notified() => {}
+                    () = tokio::time::sleep_until(due) => {}
+                },
+                None => self.wake.notified().await,
+            }
+        }
+    }
+
+    /// The work on `key` has ended; what came in meanwhile is due now.
+    pub fn done(&self, key: &Key) {
+        let mut state = lock(&self.state);
+        let Some(slot) = state.slots.get_mut(key) else { return };
+        slot.running = false;
+        match slot.wanted {
+            Some(lane) => state.enqueue(key.clone(), lane),
+            None if slot.due.is_none() => {
+                state.slots.remove(key);
+            }
+            None => {}
+        }
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// How many keys wait for their turn, those with a timer left out.
+    pub fn len(&self) -> usize {
+        let state = lock(&self.state);
+        state.edits.len() + state.background.len()
+    }
+
+    /// Whether none does.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl State {
+    fn want(&mut self, key: &Key, lane: Lane) {
+        let slot = self.slots.entry(key.clone()).or_default();
+        let former = slot.wanted;
+        if former.is_some_and(|former| former >= lane) {
+            return;
+        }
+        slot.wanted = Some(lane);
+        if !slot.running {
+            // A key that moves up leaves its old place behind; `take` steps over it.
+            self.enqueue(key.clone(), lane);
+        }
+    }
+
+    fn enqueue(&mut self, key: Key, lane: Lane) {
+        match lane {
+            Lane::Edit => self.edits.push_back(key),
+            Lane::Background => self.background.push_back(key),
+        }
+    }
+
+    /// Moves what is due from the timers to the lanes.
+    fn promote(&mut self, now: Instant) {
+        while let Some((due, key)) = self.timers.first().cloned()
+            && due <= now
+        {
+            self.timers.pop_first();
+            if let Some(slot) = self.slots.get_mut(&key) {
+                slot.due = None;
+            }
+            self.want(&key, Lane::Background);
+        }
+    }
+
+    fn take(&mut self) -> Option<Key> {
+        loop {
+            let (key, lane) = match self.edits.pop_front() {
+                Some(key) => (key, Lane::Edit),
+                None => (self.background.pop_front()?, Lane::Background),
+            };
+            let Some(slot) = self.slots.get_mut(&key) else { continue };
+            if slot.running || slot.wanted != Some(lane) {
+                continue;
+            }
+            slot.wanted = None;
+            slot.running = true;
+            if let Some(due) = slot.due.take() {
+                self.timers.remove(&(due, key.clone()));
+            }
+            return Some(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Key, Lane, Queue};
+
+    fn key(name: &str) -> Key {
+        Key::new("ns", name)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keda_3730_an_edit_goes_before_the_first_look_at_thousands() {
+        let queue = Queue::default();
+        for n in 0..2000 {
+            queue.add(&key(&format!("app-{n}")), Lane::Background);
+        }
+        queue.add(&key("app-1999"), Lane::Edit);
+        assert_eq!(queue.next().await, key("app-1999"));
+        for n in 0..1999 {
+            assert_eq!(queue.next().await, key(&format!("app-{n}")));
+        }
+        assert!(
+            tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err(),
+            "each stands there once"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_never_worked_on_twice_at_the_same_time() {
+        let queue = Queue::default();
+        queue.add(&key("a"), Lane::Edit);
+        assert_eq!(queue.next().await, key("a"));
+        queue.add(&key("a"), Lane::Edit);
+        queue.add(&key("a"), Lane::Background);
+        assert!(tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err());
+        queue.done(&key("a"));
+        assert_eq!(queue.next().await, key("a"));
+        queue.done(&key("a"));
+        assert!(tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earliest_timer_counts_and_is_forgotten_when_the_key_is_taken() {
+        let queue = Queue::default();
+        queue.add_after(&key("a"), Duration::from_secs(60));
+        queue.add_after(&key("a"), Duration::from_secs(5));
+        queue.add_after(&key("a"), Duration::from_secs(30));
+        let start = tokio::time::Instant::now();
+        assert_eq!(queue.next().await, key("a"));
+        assert_eq!(start.elapsed().as_secs(), 5);
+        queue.done(&key("a"));
+        assert!(tokio::time::timeout(Duration::from_secs(120), queue.next()).await.is_err());
+    }
+}

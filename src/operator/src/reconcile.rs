@@ -1,0 +1,64 @@
+//! One look at one app: dereference → plan → apply → status.
+
+use workerapp_plan::Plan;
+
+use crate::{
+    apply::{self, Applied, Owner},
+    cache::Key,
+    context::Context,
+    dereference::{Subject, dereference},
+    error::Error,
+    status,
+};
+
+/// What a look at an app led to.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// All stands as it should.
+    Settled,
+    /// Something is wrong; it is tried again.
+    Failed(Vec<Error>),
+    /// The app is gone or going: Kubernetes deletes the children by their owner references.
+    Gone,
+}
+
+/// Makes the cluster what the app says, as far as that is possible, and says in the app's status how far that is.
+pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
+    let Some(subject) = dereference(context, key) else { return Outcome::Gone };
+    if subject.object.deleting {
+        return Outcome::Gone;
+    }
+
+    let owner = Owner { key: key.clone(), uid: subject.object.uid.clone() };
+    let scales = subject.app.as_ref().is_ok_and(|app| app.spec.autoscaling.is_some());
+    let planned = plan(&subject);
+    let mut applied = match &planned {
+        Ok(plan) => apply::apply(context, &owner, &plan.children).await,
+        // What runs is left as it is, and told: a bad spec never makes the pods worse off.
+        Err(_) => Applied::as_found(context, &owner),
+    };
+    let plan = planned.map_err(|error| applied.errors.push(error)).ok();
+
+    let told = status::update(context, &subject.object, plan.as_ref(), scales, &applied).await;
+    log(&applied.errors, matches!(told, Ok(true)));
+    let mut errors = applied.errors;
+    errors.extend(told.err());
+    if errors.is_empty() { Outcome::Settled } else { Outcome::Failed(errors) }
+}
+
+fn plan(subject: &Subject) -> Result<Plan, Error> {
+    let app = subject.app.as_ref().map_err(Clone::clone)?;
+    Ok(workerapp_plan::plan(app, &subject.facts)?)
+}
+
+/// A failure that goes on is told once: the next lines would say the same.
+fn log(errors: &[Error], news: bool) {
+    for error in errors {
+        let reason = error.reason().as_str();
+        if news {
+            tracing::warn!(reason, "{error}");
+        } else {
+            tracing::debug!(reason, "{error}");
+        }
+    }
+}

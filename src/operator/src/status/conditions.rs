@@ -1,0 +1,281 @@
+//! The five conditions, from what was applied and what the cluster says about it. Pure.
+
+use k8s_openapi::api::{apps::v1::DeploymentStatus, autoscaling::v2::HorizontalPodAutoscalerStatus};
+use serde::Deserialize;
+use workerapp_api::{
+    ConditionStatus::{self, False, True, Unknown},
+    condition::{ConditionType, Reason},
+};
+
+use super::pods::Trouble;
+use crate::error::Error;
+
+/// What a condition says, apart from times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) type_: ConditionType,
+    pub(crate) status: ConditionStatus,
+    pub(crate) reason: Reason,
+    pub(crate) message: String,
+}
+
+/// What the operator reads of a Deployment.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Rollout {
+    #[serde(default)]
+    pub(crate) metadata: RolloutMeta,
+    #[serde(default)]
+    pub(crate) spec: RolloutSpec,
+    #[serde(default)]
+    pub(crate) status: DeploymentStatus,
+}
+
+/// Its generation.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct RolloutMeta {
+    #[serde(default)]
+    pub(crate) generation: i64,
+}
+
+/// Its wanted number of pods.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct RolloutSpec {
+    #[serde(default)]
+    pub(crate) replicas: Option<i32>,
+}
+
+/// What the operator reads of a HorizontalPodAutoscaler.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Autoscaler {
+    #[serde(default)]
+    pub(crate) status: HorizontalPodAutoscalerStatus,
+}
+
+/// What the conditions follow from.
+pub(crate) struct Seen<'a> {
+    pub(crate) errors: &'a [Error],
+    /// What works and may surprise, as text.
+    pub(crate) warnings: &'a [String],
+    pub(crate) workers: Option<i32>,
+    /// Whether the spec asks for an autoscaler.
+    pub(crate) scales: bool,
+    pub(crate) rollout: Option<&'a Rollout>,
+    pub(crate) autoscaler: Option<&'a Autoscaler>,
+    pub(crate) trouble: Option<&'a Trouble>,
+}
+
+/// All conditions, in the order in which they stand in the status.
+pub(crate) fn all(seen: &Seen<'_>) -> Vec<Verdict> {
+    let mut verdicts = vec![reconciled(seen), available(seen), progressing(seen)];
+    verdicts.extend(seen.scales.then(|| scaling_active(seen)));
+    verdicts.push(ready(seen));
+    verdicts
+}
+
+fn verdict(type_: ConditionType, status: ConditionStatus, reason: Reason, message: String) -> Verdict {
+    Verdict { type_, status, reason, message }
+}
+
+fn reconciled(seen: &Seen<'_>) -> Verdict {
+    match failure(seen) {
+        Some((reason, message)) => verdict(ConditionType::Reconciled, False, reason, message),
+        None if seen.warnings.is_empty() => {
+            let message = "Deployment, Service and autoscaler stand as the spec says".to_owned();
+            verdict(ConditionType::Reconciled, True, Reason::Applied, message)
+        }
+        None => {
+            let warnings: Vec<_> =
+                seen.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
+            verdict(ConditionType::Reconciled, True, Reason::Applied, warnings.join("; "))
+        }
+    }
+}
+
+/// The first error's reason, and the texts of all.
+fn failure(seen: &Seen<'_>) -> Option<(Reason, String)> {
+    let first = seen.errors.first()?;
+    let texts: Vec<_> = seen.errors.iter().map(ToString::to_string).collect();
+    Some((first.reason(), texts.join("; ")))
+}
+
+fn available(seen: &Seen<'_>) -> Verdict {
+    let Some(rollout) = seen.rollout else { return missing(ConditionType::Available, seen) };
+    let serving = format!("{} of {} pods serve", rollout.available(), rollout.wanted());
+    match rollout.condition("Available") {
+        Some(("True", _)) => verdict(ConditionType::Available, True, Reason::PodsAvailable, serving),
+        Some(_) => {
+            let message = with_trouble(serving, seen.trouble);
+            verdict(ConditionType::Available, False, Reason::PodsUnavailable, message)
+        }
+        None => verdict(ConditionType::Available, Unknown, Reason::RollingOut, NOT_SEEN.into()),
+    }
+}
+
+const NOT_SEEN: &str = "Kubernetes has not acted on the Deployment yet";
+
+fn missing(type_: ConditionType, seen: &Seen<'_>) -> Verdict {
+    let (reason, _) = failure(seen).unwrap_or((Reason::RollingOut, String::new()));
+    verdict(type_, Unknown, reason, "there is no Deployment".into())
+}
+
+fn progressing(seen: &Seen<'_>) -> Verdict {
+    let type_ = ConditionType::Progressing;
+    let Some(rollout) = seen.rollout else { return missing(type_, seen) };
+    match rollout.phase() {
+        Phase::NotSeen => verdict(type_, True, Reason::RollingOut, NOT_SEEN.into()),
+        Phase::Done => verdict(type_, True, Reason::RolledOut, rollout.summary()),
+        Phase::Stuck => {
+            let message = with_trouble(rollout.summary(), seen.trouble);
+            verdict(type_, False, Reason::ProgressDeadlineExceeded, message)
+        }
+        Phase::Refused(words) => verdict(type_, False, Reason::PodsRefused, refused(&words)),
+        Phase::RollingOut | Phase::Waiting => {
+            verdict(type_, True, Reason::RollingOut, with_trouble(rollout.summary(), seen.trouble))
+        }
+    }
+}
+
+fn ready(seen: &Seen<'_>) -> Verdict {
+    let type_ = ConditionType::Ready;
+    if let Some((reason, message)) = failure(seen) {
+        return verdict(type_, False, reason, message);
+    }
+    let Some(rollout) = seen.rollout else { return missing(type_, seen) };
+    let summary = rollout.summary();
+    // A pod that can't start says more than that the rollout has not ended.
+    let trouble = seen.trouble.filter(|trouble| trouble.reason != Reason::NotReady);
+    let told = |reason: Reason| match trouble {
+        Some(trouble) => verdict(type_, False, trouble.reason, format!("{summary}; {}", trouble.message)),
+        None => verdict(type_, False, reason, with_trouble(summary.clone(), seen.trouble)),
+    };
+    match rollout.phase() {
+        Phase::NotSeen => verdict(type_, False, Reason::RollingOut, NOT_SEEN.into()),
+        Phase::Refused(words) => verdict(type_, False, Reason::PodsRefused, refused(&words)),
+        Phase::Stuck => told(Reason::ProgressDeadlineExceeded),
+        Phase::RollingOut => told(Reason::RollingOut),
+        Phase::Waiting => told(Reason::NotReady),
+        Phase::Done if !matches!(rollout.condition("Available"), Some(("True", _))) => {
+            told(Reason::PodsUnavailable)
+        }
+        Phase::Done => {
+            let workers = seen.workers.unwrap_or_default();
+            let message = match rollout.wanted() {
+                0 => "scaled to 0 pods, as asked for".into(),
+                pods => format!("pods: {pods}, workers in each: {workers}"),
+            };
+            verdict(type_, True, Reason::Ready, message)
+        }
+    }
+}
+
+fn refused(words: &str) -> String {
+    format!("pods are refused before they exist: {words}")
+}
+
+fn with_trouble(text: String, trouble: Option<&Trouble>) -> String {
+    match trouble {
+        Some(trouble) => format!("{text}; {}", trouble.message),
+        None => text,
+    }
+}
+
+/// How far a rollout has come.
+#[derive(Debug, PartialEq, Eq)]
+enum Phase {
+    /// The Deployment's controller has not seen this generation yet: its numbers speak of an older one.
+    NotSeen,
+    /// Pods can't even be made, for the reason given.
+    Refused(String),
+    /// No progress for too long.
+    Stuck,
+    /// Pods of the newest template are missing, or old ones are still there.
+    RollingOut,
+    /// All pods are new, and some don't serve yet.
+    Waiting,
+    /// As many new pods as wanted serve.
+    Done,
+}
+
+impl Rollout {
+    pub(crate) fn wanted(&self) -> i32 {
+        self.spec.replicas.unwrap_or(1)
+    }
+
+    fn available(&self) -> i32 {
+        self.status.available_replicas.unwrap_or_default()
+    }
+
+    fn updated(&self) -> i32 {
+        self.status.updated_replicas.unwrap_or_default()
+    }
+
+    fn condition(&self, type_: &str) -> Option<(&str, &str)> {
+        let mut conditions = self.status.conditions.iter().flatten();
+        let condition = conditions.find(|condition| condition.type_.as_deref() == Some(type_))?;
+        Some((condition.status.as_deref()?, condition.message.as_deref().unwrap_or_default()))
+    }
+
+    fn phase(&self) -> Phase {
+        if self.status.observed_generation.unwrap_or_default() < self.metadata.generation {
+            return Phase::NotSeen;
+        }
+        let all_new =
+            self.updated() >= self.wanted() && self.status.replicas.unwrap_or_default() <= self.updated();
+        if all_new && self.available() >= self.wanted() {
+            return Phase::Done;
+        }
+        if let Some(("True", words)) = self.condition("ReplicaFailure") {
+            return Phase::Refused(words.into());
+        }
+        match self.condition("Progressing") {
+            Some(("False", _)) => Phase::Stuck,
+            _ if all_new => Phase::Waiting,
+            _ => Phase::RollingOut,
+        }
+    }
+
+    fn summary(&self) -> String {
+        let (wanted, updated, available) = (self.wanted(), self.updated(), self.available());
+        let old = self.status.replicas.unwrap_or_default() - updated;
+        let mut text = format!("{wanted} pods wanted, {updated} of the newest template, {available} serve");
+        if old > 0 {
+            text.push_str(&format!(", {old} old ones still there"));
+        }
+        text
+    }
+}
+
+/// From the autoscaler's own conditions.
+fn scaling_active(seen: &Seen<'_>) -> Verdict {
+    let type_ = ConditionType::ScalingActive;
+    let Some(autoscaler) = seen.autoscaler else {
+        let (reason, message) =
+            failure(seen).unwrap_or((Reason::ScalingPending, "there is no autoscaler yet".into()));
+        return verdict(type_, Unknown, reason, message);
+    };
+    let conditions = || autoscaler.status.conditions.iter().flatten();
+    if let Some(unable) = conditions().find(|one| one.type_ == "AbleToScale" && one.status == "False") {
+        let message = unable.message.clone().unwrap_or_default();
+        return verdict(type_, False, Reason::ScalingPending, message);
+    }
+    let Some(active) = conditions().find(|one| one.type_ == "ScalingActive") else {
+        let message = "Kubernetes has not acted on the autoscaler yet".to_owned();
+        return verdict(type_, Unknown, Reason::ScalingPending, message);
+    };
+    let words = active.message.clone().unwrap_or_default();
+    match (active.status.as_str(), active.reason.as_deref()) {
+        ("True", _) => verdict(type_, True, Reason::ScalingActive, words),
+        (_, Some("ScalingDisabled")) => verdict(type_, False, Reason::ScalingDisabled, words),
+        _ => verdict(type_, False, Reason::MetricsUnavailable, format!("{}{}", words, remedy(&words))),
+    }
+}
+
+fn remedy(words: &str) -> &'static str {
+    if words.contains("pods.metrics.k8s.io") || words.contains("unable to fetch metrics from") {
+        "; is metrics-server installed? `kubectl get apiservice v1beta1.metrics.k8s.io` must say True"
+    } else if words.contains("missing request for cpu") {
+        "; set spec.resources.requests.cpu"
+    } else {
+        "; the first metrics of new pods take up to a minute"
+    }
+}
