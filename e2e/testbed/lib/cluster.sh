@@ -12,14 +12,16 @@ components() {
   for ((i = 1; i <= nodes; i++)); do printf "node$i-%s\n" containerd kubelet kube-proxy; done
 }
 
-# complete: the cluster was started to the end, and nothing of it has died since
-complete() {
+# dead: the components that do not run
+dead() {
   local name
-  [ -e "$STATE/ready" ] || return 1
   while read -r name; do
-    alive "$STATE/run/$name.pid" >/dev/null || return 1
+    alive "$STATE/run/$name.pid" >/dev/null || echo "$name"
   done < <(components)
 }
+
+# complete: the cluster was started to the end, and nothing of it has died since
+complete() { [ -e "$STATE/ready" ] && [ -z "$(dead)" ]; }
 
 lock() {
   mkdir -p "$TESTBED_HOME/clusters"
@@ -40,7 +42,7 @@ check_up() { # nodes
 }
 
 up() {
-  local nodes=${1:-1} i started=$SECONDS
+  local nodes=${1:-1} i name started=$SECONDS
   check_up "$nodes"
   lock
   if complete; then
@@ -71,6 +73,10 @@ up() {
   # Pods are refused until a namespace has its service account.
   [ "${TESTBED_CONTROLLERS:-yes}" = no ] ||
     wait_for "the default service account" 60 kube-controller-manager kubectl_admin get serviceaccount default
+  for name in $(dead); do
+    excerpt "$STATE/log/$name.log"
+    die "$name has ended during the start" "the log above says why; then: $self down"
+  done
   touch "$STATE/ready"
   say "$NAME: up after $((SECONDS - started)) s; next: $self exec kubectl get nodes"
 }
@@ -100,8 +106,10 @@ down() {
   fi
 }
 
+# Enough to work with; a test may have ended one of the other components on purpose.
 require_up() {
-  complete || die "$NAME is not up, or part of it has died" "$self status shows what; $self up N starts it anew"
+  [ -e "$STATE/ready" ] || die "$NAME is not up" "$self up N"
+  alive "$STATE/run/kube-apiserver.pid" >/dev/null || die "the kube-apiserver of $NAME has ended" "$self logs kube-apiserver says why; $self up N starts the cluster anew"
 }
 
 load() {

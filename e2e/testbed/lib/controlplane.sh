@@ -60,7 +60,7 @@ start_controller_manager() {
   component cp kube-controller-manager "$BIN/kube-controller-manager" --kubeconfig="$STATE/controller-manager.kubeconfig" \
     --service-account-private-key-file="$pki/service-accounts.key" --root-ca-file="$pki/ca.crt" \
     --cluster-signing-cert-file="$pki/ca.crt" --cluster-signing-key-file="$pki/ca.key" \
-    --use-service-account-credentials --leader-elect=false \
+    --use-service-account-credentials --leader-elect=false --flex-volume-plugin-dir="$STATE/volume-plugins" \
     --horizontal-pod-autoscaler-sync-period=5s --horizontal-pod-autoscaler-cpu-initialization-period=20s \
     --horizontal-pod-autoscaler-initial-readiness-delay=10s
 }
@@ -72,14 +72,17 @@ start_scheduler() {
 # Registered as in a real cluster (APIService, Service, endpoints), but run beside the control plane: no image to build, no pod
 # to wait for. 10 s is the shortest resolution it allows.
 start_metrics_server() {
+  sed -e "s|@ADDRESS@|$CONTROL_PLANE|" -e "s|@CA@|$(base64 -w0 <"$STATE/pki/ca.crt")|" "$here/manifests/metrics-server.yaml" |
+    kubectl_admin apply -f - >"$STATE/log/metrics-server.apply.log"
+  # It ends at once when it may not read this, and permissions take a moment to count.
+  wait_for "the permissions of metrics-server" 30 kube-apiserver kubectl_admin --as metrics-server \
+    get configmap extension-apiserver-authentication -n kube-system
   component cp metrics-server "$BIN/metrics-server" --secure-port=4443 \
     --kubeconfig="$STATE/metrics-server.kubeconfig" --authentication-kubeconfig="$STATE/metrics-server.kubeconfig" \
     --authorization-kubeconfig="$STATE/metrics-server.kubeconfig" \
     --tls-cert-file="$STATE/pki/metrics-server.crt" --tls-private-key-file="$STATE/pki/metrics-server.key" \
     --kubelet-certificate-authority="$STATE/pki/ca.crt" --kubelet-preferred-address-types=InternalIP \
     --metric-resolution=10s --kubelet-request-timeout=5s
-  sed -e "s|@ADDRESS@|$CONTROL_PLANE|" -e "s|@CA@|$(base64 -w0 <"$STATE/pki/ca.crt")|" "$here/manifests/metrics-server.yaml" |
-    kubectl_admin apply -f - >"$STATE/log/metrics-server.apply.log"
 }
 
 control_plane_start() {

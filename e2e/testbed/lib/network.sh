@@ -39,8 +39,13 @@ network_node() {
 
 # network_remove: also what an interrupted start left, hence by name
 network_remove() {
-  local net
+  local net pid
   while read -r net; do
+    # A machine whose start was cut off before it was recorded. Only first processes: a shell that somebody opened by `exec` has the
+    # same network, and may be the one that runs this.
+    for pid in $(ip netns pids "$net"); do
+      [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != pause ] || kill -9 "$pid" 2>/dev/null || true
+    done
     ip netns delete "$net"
   done < <(ip netns list | awk -v name="$NAME" '$1 ~ "^" name "-(cp|node[0-9]+)$" {print $1}')
 }
