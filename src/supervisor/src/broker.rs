@@ -80,6 +80,8 @@ pub(crate) enum Outcome {
     Listens(SocketAddr),
     /// A call could not be handled as it should be; a line for the log.
     Trouble(String),
+    /// The caller may not be looked into, so its calls say nothing; a line for the log.
+    Blind(String),
 }
 
 /// The sockets, and the rules by which they are handed out.
@@ -118,6 +120,12 @@ impl Broker {
             Ok(handled) => handled,
             // The caller may be gone, or wrong about its own memory; then the kernel tells it so.
             Err(_) if !tree.listener.still_waits(&call) => return Outcome::Nothing,
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                // It changed its user without an exec, and only CAP_SYS_PTRACE may look into such a process.
+                let why = "a worker gave up its user before it bound its port, so that the port cannot be shared: \
+                           let the container run as that user (securityContext.runAsUser)";
+                (Answer::Continue, Outcome::Blind(why.to_owned()))
+            }
             Err(e) => (Answer::Continue, Outcome::Trouble(format!("cannot look into a worker's call: {e}"))),
         };
         match tree.listener.answer(&call, answer) {

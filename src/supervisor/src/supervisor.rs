@@ -19,7 +19,7 @@ use crate::sys::process::{self, ExitStatus, Pid, Reaped};
 use crate::sys::signal::{Signal, SignalFd};
 use crate::sys::spawn;
 use crate::tree::{self, Member, Root};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -79,6 +79,8 @@ struct Tree {
     /// Its calls, until the last process that could make one has ended.
     watched: Option<Watched>,
     listens: Vec<SocketAddr>,
+    /// Its calls do not tell whether it listens.
+    blind: bool,
     /// It was asked to stop. Many programs take a second request for impatience.
     asked_to_stop: bool,
 }
@@ -157,7 +159,7 @@ impl Supervisor {
     /// Sleeps until something happens, and handles it.
     fn turn(&mut self) -> Result<(), Error> {
         let now = self.now();
-        let looking = self.looks_for_listeners().then(|| now + LOOK_AGAIN);
+        let looking = self.looked_for().next().map(|_| now + LOOK_AGAIN);
         let deadline =
             [self.fleet.next_deadline(), self.admin.next_deadline(), looking].into_iter().flatten().min();
         let ready = self.poll.wait(deadline.map(|at| at.saturating_sub(now))).map_err(Error::EventLoop)?;
@@ -166,9 +168,7 @@ impl Supervisor {
         }
         let now = self.now();
         self.admin.expire(now);
-        if self.looks_for_listeners() {
-            self.look_for_listeners();
-        }
+        self.look_for_listeners();
         if self.fleet.next_deadline().is_some_and(|at| at <= now) {
             self.dispatch(Event::Tick);
         }
@@ -204,22 +204,28 @@ impl Supervisor {
 
     /// Lets the fleet decide, and does what it says.
     fn dispatch(&mut self, event: Event) {
-        let mut events = VecDeque::from([event]);
-        while let Some(event) = events.pop_front() {
-            for action in self.fleet.handle(self.now(), event) {
-                match action {
-                    Action::Start { worker, generation, slot } => {
-                        events.push_back(self.start_worker(worker, generation, slot));
-                    }
-                    Action::Terminate(generation) => self.ask_to_stop(generation),
-                    Action::Kill(generation) => self.signal_tree(generation, Signal::KILL),
-                    Action::TerminateAll => self.ask_all_to_stop(),
-                    Action::KillAll => self.signal_all(Signal::KILL),
-                    Action::Steer => self.steer(),
-                    Action::Tell(notice) => log::write(notice.severity(), &notice),
-                    Action::Exit(code) => self.exit_code = Some(code),
-                }
+        for action in self.fleet.handle(self.now(), event) {
+            if self.exit_code.is_some() {
+                return;
             }
+            self.perform(action);
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Start { worker, generation, slot } => {
+                // Taken in before anything else is done: it may be the end.
+                let event = self.start_worker(worker, generation, slot);
+                self.dispatch(event);
+            }
+            Action::Terminate(generation) => self.ask_to_stop(generation),
+            Action::Kill(generation) => self.signal_tree(generation, Signal::KILL),
+            Action::TerminateAll => self.ask_all_to_stop(),
+            Action::KillAll => self.signal_all(Signal::KILL),
+            Action::Steer => self.steer(),
+            Action::Tell(notice) => log::write(notice.severity(), &notice),
+            Action::Exit(code) => self.exit_code = Some(code),
         }
     }
 
@@ -240,8 +246,15 @@ impl Supervisor {
                 {
                     self.trouble(format!("cannot watch worker {worker}: {e}"));
                 }
-                let tree =
-                    Tree { root: spawned.pid, slot, watched, listens: Vec::new(), asked_to_stop: false };
+                let blind = watched.is_none();
+                let tree = Tree {
+                    root: spawned.pid,
+                    slot,
+                    watched,
+                    listens: Vec::new(),
+                    blind,
+                    asked_to_stop: false,
+                };
                 self.trees.insert(generation, tree);
                 Event::Started { generation, pid: spawned.pid }
             }
@@ -264,6 +277,10 @@ impl Supervisor {
         match outcome {
             Outcome::Nothing => {}
             Outcome::Trouble(text) => self.trouble(text),
+            Outcome::Blind(text) => {
+                tree.blind = true;
+                self.trouble(text);
+            }
             Outcome::Listens(address) => {
                 if !tree.listens.contains(&address) {
                     tree.listens.push(address);
@@ -400,25 +417,25 @@ impl Supervisor {
         }
     }
 
-    /// Where nobody tells when a worker listens, the kernel's table does.
-    fn looks_for_listeners(&self) -> bool {
-        let starting = |worker: &Worker| {
-            worker.current.and_then(|g| self.fleet.instance(g)).is_some_and(|i| i.phase == Phase::Starting)
-        };
-        !self.mode.is_watched()
-            && self.flags.main_port().is_some()
-            && self.fleet.workers().iter().any(starting)
+    /// Starts of which nobody tells when they listen; the kernel's table does.
+    fn looked_for(&self) -> impl Iterator<Item = Generation> {
+        let starting =
+            |generation| self.fleet.instance(generation).is_some_and(|i| i.phase == Phase::Starting);
+        let blind = self.trees.iter().filter(|(_, tree)| tree.blind).map(|(generation, _)| *generation);
+        blind.filter(move |generation| self.flags.main_port().is_some() && starting(*generation))
     }
 
     fn look_for_listeners(&mut self) {
+        let generations: Vec<Generation> = self.looked_for().collect();
+        if generations.is_empty() {
+            return;
+        }
         let port = self.flags.main_port();
         let found =
             procfs::all_listening_addresses().into_iter().filter(|address| Some(address.port()) == port);
-        let found: Vec<SocketAddr> = found.collect();
-        let generations: Vec<Generation> = self.trees.keys().copied().collect();
-        for generation in generations {
-            for address in &found {
-                self.dispatch(Event::Listens { generation, address: *address });
+        for address in found {
+            for generation in &generations {
+                self.dispatch(Event::Listens { generation: *generation, address });
             }
         }
     }

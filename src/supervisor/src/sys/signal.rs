@@ -84,6 +84,19 @@ impl std::fmt::Display for Signal {
     }
 }
 
+/// Lets every signal take effect again: a mask survives `exec`, and most programs never look at theirs.
+///
+/// Called between `fork` and `exec`: it must not allocate.
+pub(super) fn unblock_all() -> io::Result<()> {
+    let mut mask = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `mask` is initialised by sigemptyset; the pointers outlive the calls.
+    unsafe {
+        super::check(libc::sigemptyset(mask.as_mut_ptr()))?;
+        super::check(libc::sigprocmask(libc::SIG_SETMASK, mask.as_ptr(), std::ptr::null_mut()))?;
+    }
+    Ok(())
+}
+
 /// Signals that are blocked for this process and read from a descriptor instead.
 #[derive(Debug)]
 pub(crate) struct SignalFd {

@@ -28,6 +28,7 @@ pub(crate) fn spawn(mut command: Command, watched: bool) -> io::Result<Spawned> 
         command.pre_exec(move || {
             // A session marks the tree: members are recognised by it even after their parents died.
             super::check(libc::setsid())?;
+            super::signal::unblock_all()?;
             die_with(parent)?;
             if let Some(channel) = child_end {
                 let listener = seccomp::install()?;
