@@ -7,7 +7,7 @@ use crate::{cache::Key, sync::lock};
 /// The first wait.
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest wait.
-const LONGEST: Duration = Duration::from_secs(120);
+const LONGEST: Duration = Duration::from_mins(2);
 
 /// Counts failures per app: one that fails for ever costs less and less, and delays no other.
 #[derive(Debug, Default)]

@@ -39,7 +39,7 @@ pub struct RunArgs {
     /// Where /livez, /readyz and /metrics are served; 0.0.0.0 takes the place of [::] where there is no IPv6.
     #[arg(long, value_name = "ADDRESS", default_value = "[::]:8080", env = "WORKERAPP_LISTEN")]
     pub listen: SocketAddr,
-    /// How log lines are written; what is logged is set by RUST_LOG.
+    /// How log lines are written; what is logged is set by `RUST_LOG`.
     #[arg(long, value_name = "FORMAT", default_value = "text", env = "WORKERAPP_LOG_FORMAT")]
     pub log_format: LogFormat,
     /// How many apps are worked on at the same time.
@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn times_are_read_and_nonsense_is_refused() {
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("10m"), Ok(Duration::from_secs(600)));
-        assert_eq!(duration("1h"), Ok(Duration::from_secs(3600)));
+        assert_eq!(duration("10m"), Ok(Duration::from_mins(10)));
+        assert_eq!(duration("1h"), Ok(Duration::from_hours(1)));
         for wrong in ["", "10", "m", "0s", "-1s", "1d", "1.5h", "99999999999999999999s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }

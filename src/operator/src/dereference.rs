@@ -17,7 +17,7 @@ pub(crate) struct Subject {
     /// The app as it is stored.
     pub(crate) object: Arc<Object>,
     /// The same with its types, if it fits them.
-    pub(crate) app: Result<WorkerApp, Unreadable>,
+    pub(crate) app: Result<Box<WorkerApp>, Unreadable>,
     pub(crate) facts: Facts,
 }
 

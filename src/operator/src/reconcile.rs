@@ -39,16 +39,17 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
     };
     let plan = planned.map_err(|error| applied.errors.push(error)).ok();
 
-    let told = status::update(context, &subject.object, plan.as_ref(), scales, &applied).await;
+    let told = status::update(context, &subject.object, plan.as_deref(), scales, &applied).await;
     log(&applied.errors, matches!(told, Ok(true)));
     let mut errors = applied.errors;
     errors.extend(told.err());
     if errors.is_empty() { Outcome::Settled } else { Outcome::Failed(errors) }
 }
 
-fn plan(subject: &Subject) -> Result<Plan, Error> {
+/// In boxes here and in [`Subject`], since both are large and live as long as the look.
+fn plan(subject: &Subject) -> Result<Box<Plan>, Error> {
     let app = subject.app.as_ref().map_err(Clone::clone)?;
-    Ok(workerapp_plan::plan(app, &subject.facts)?)
+    Ok(Box::new(workerapp_plan::plan(app, &subject.facts)?))
 }
 
 /// A failure that goes on is told once: the next lines would say the same.

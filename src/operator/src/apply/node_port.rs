@@ -67,17 +67,14 @@ impl Holders {
 
 /// Every node port of the cluster, or of the namespaces that may be read.
 async fn look_up(context: &Context) -> HashMap<i32, String> {
-    let everywhere = list(&context.client, None).await;
-    let services = match everywhere {
-        Ok(services) => services,
-        Err(_) => {
-            let mut services = Vec::new();
-            for namespace in &context.settings.namespaces {
-                services.extend(list(&context.client, Some(namespace)).await.unwrap_or_default());
-            }
-            services
+    let mut services = Vec::new();
+    if let Ok(everywhere) = list(&context.client, None).await {
+        services = everywhere;
+    } else {
+        for namespace in &context.settings.namespaces {
+            services.extend(list(&context.client, Some(namespace)).await.unwrap_or_default());
         }
-    };
+    }
     let mut holders = HashMap::new();
     for service in services {
         let whose = format!("Service {}/{}", service.namespace().unwrap_or_default(), service.name_any());

@@ -2,7 +2,7 @@
 //!
 //! A typed Deployment takes several kilobytes even when most of its fields are unset, and is read only when
 //! something about its app has changed. The text takes as much room as it has letters, and is parsed at the point of use;
-//! a object that can't be parsed then is that app's problem alone, and never the list's it came in.
+//! an object that can't be parsed then is that app's problem alone, and never the list's it came in.
 
 use std::{fmt, hash::Hasher as _, sync::Arc};
 
@@ -169,42 +169,20 @@ impl Object {
 
 /// Removes what nobody here reads.
 fn prune(kind: Kind, body: &mut Map<String, Value>) {
-    let keep: &[&str] = match kind {
-        Kind::Pod | Kind::LimitRange | Kind::WorkerApp | Kind::Deployment | Kind::Service => {
-            &["spec", "status"]
-        }
-        Kind::HorizontalPodAutoscaler => &["spec", "status"],
-    };
-    body.retain(|field, _| keep.contains(&field.as_str()));
-    let status = body.get_mut("status").and_then(Value::as_object_mut);
+    body.retain(|part, _| part == "status" || (part == "spec" && kind != Kind::Pod));
+    let Some(Value::Object(status)) = body.get_mut("status") else { return };
     match kind {
-        Kind::Pod => {
-            body.remove("spec");
-            if let Some(status) = body.get_mut("status").and_then(Value::as_object_mut) {
-                status.retain(|field, _| {
-                    [
-                        "phase",
-                        "reason",
-                        "message",
-                        "hostIP",
-                        "conditions",
-                        "containerStatuses",
-                        "initContainerStatuses",
-                    ]
-                    .contains(&field.as_str())
-                });
-            }
-        }
-        // The measured values change every few seconds, and nothing follows from them.
+        Kind::Pod => status.retain(|field, _| POD_STATUS.contains(&field.as_str())),
+        // What is measured changes every few seconds, and nothing here follows from it.
         Kind::HorizontalPodAutoscaler => {
-            if let Some(status) = status {
-                status.remove("currentMetrics");
-                status.remove("lastScaleTime");
-            }
+            status.retain(|field, _| !["currentMetrics", "lastScaleTime"].contains(&field.as_str()));
         }
-        _ => {}
+        Kind::WorkerApp | Kind::Deployment | Kind::Service | Kind::LimitRange => {}
     }
 }
+
+/// What is read of a pod's status.
+const POD_STATUS: [&str; 5] = ["phase", "hostIP", "conditions", "containerStatuses", "initContainerStatuses"];
 
 /// Which of our two managers hold `spec.replicas`.
 fn claims(object: &DynamicObject) -> Claims {

@@ -29,7 +29,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The wait while the definition of WorkerApps is missing.
 const DEFINITION_WAIT: Duration = Duration::from_secs(2);
 /// The wait while an optional kind may not be read: nobody is in a hurry for it.
-const WITHOUT_WAIT: Duration = Duration::from_secs(60);
+const WITHOUT_WAIT: Duration = Duration::from_mins(1);
 
 const NO_DEFINITION: &str = "the WorkerApp definition is not installed: `kubectl apply -f crds/workerapps.workerapp.dev.yaml`, or the Helm value crds.install=true; waiting for it";
 
@@ -166,8 +166,8 @@ fn code(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
-        watcher::Error::WatchError(status) => Some(status.code),
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
         _ => None,
     }
 }

@@ -54,14 +54,14 @@ fn bracketed(address: IpAddr) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::url;
+    use super::{Pod, url};
     use crate::cache::Key;
 
     #[test]
     fn the_address_follows_the_kind_of_service() {
-        let pods = |addresses: &[&str]| {
+        let pods = |addresses: &[&str]| -> Vec<Pod> {
             let pods = addresses.iter().map(|ip| json!({"status": {"phase": "Running", "hostIP": ip}}));
-            serde_json::from_value(Value::Array(pods.collect())).unwrap_or_default()
+            serde_json::from_value(Value::Array(pods.collect())).unwrap()
         };
         let port = |node_port: Option<i32>| json!([{"name": "metrics", "port": 9090}, {"name": "app", "port": 80, "nodePort": node_port}]);
         for (service, addresses, expected) in [

@@ -237,11 +237,8 @@ impl Rollout {
     fn summary(&self) -> String {
         let (wanted, updated, available) = (self.wanted(), self.updated(), self.available());
         let old = self.status.replicas.unwrap_or_default() - updated;
-        let mut text = format!("{wanted} pods wanted, {updated} of the newest template, {available} serve");
-        if old > 0 {
-            text.push_str(&format!(", {old} old ones still there"));
-        }
-        text
+        let old = if old > 0 { format!(", {old} old ones still there") } else { String::new() };
+        format!("{wanted} pods wanted, {updated} of the newest template, {available} serve{old}")
     }
 }
 

@@ -189,7 +189,7 @@ mod tests {
 
     use super::{Pod, worst};
 
-    fn pod(status: serde_json::Value) -> Pod {
+    fn pod(status: &serde_json::Value) -> Pod {
         serde_json::from_value(json!({"metadata": {"name": "p"}, "status": status})).unwrap()
     }
 
@@ -226,7 +226,7 @@ mod tests {
                 "kubectl logs deploy/shop",
             ),
         ] {
-            let trouble = worst("shop", &[pod(status)]).unwrap();
+            let trouble = worst("shop", &[pod(&status)]).unwrap();
             assert_eq!(trouble.reason.as_str(), reason);
             assert!(trouble.message.contains(words), "{}", trouble.message);
         }
@@ -238,6 +238,6 @@ mod tests {
             "imageID": "", "ready": true, "restartCount": 1, "lastState": {"terminated": {"exitCode": 1}}}]});
         let starting = json!({"initContainerStatuses": [{"name": "workerapp-install", "image": "a", "imageID": "", "ready": false,
             "restartCount": 0, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]});
-        assert_eq!(worst("shop", &[pod(ready), pod(starting)]), None);
+        assert_eq!(worst("shop", &[pod(&ready), pod(&starting)]), None);
     }
 }
