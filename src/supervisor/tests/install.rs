@@ -1,5 +1,7 @@
 //! The binary puts itself where the app's container finds it.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 mod common;
 
 use common::{BINARY, Directory};

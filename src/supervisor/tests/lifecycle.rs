@@ -1,5 +1,7 @@
 //! Starts, restarts and ends: the duties of a container's first process.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 mod common;
 
 use common::{Directory, Setup, Signal, app, free_port, is_running, kill, wait_for, zombies_of};

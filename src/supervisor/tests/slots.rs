@@ -1,5 +1,7 @@
 //! Several workers of an unmodified program on one port.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 mod common;
 
 use common::{Directory, Setup, app, free_port, get, is_root, wait_for};

@@ -1,6 +1,7 @@
 //! Runs the real supervisor with real programs on loopback.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed step is a failed test")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -256,7 +257,9 @@ impl Drop for Supervisor {
             let below = self.descendants();
             // The supervisor first: it would restart the others.
             kill(self.pid(), Signal::KILL);
-            below.into_iter().for_each(|pid| kill(pid, Signal::KILL));
+            for pid in below {
+                kill(pid, Signal::KILL);
+            }
             let _ = self.child.wait();
         }
         if std::thread::panicking() {

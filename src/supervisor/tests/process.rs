@@ -1,0 +1,147 @@
+//! What the supervisor itself costs, and that it does its work as the first process of a container too.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod common;
+
+use common::{Directory, Setup, Signal, app, descendants, free_port, is_root, wait_for};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+#[test]
+fn as_the_first_process_of_a_container() {
+    if !is_root() {
+        eprintln!("not root: no namespace can be made");
+        return;
+    }
+    let script = format!("python3 {} orphans & exec node {}", app("tree.py"), app("server.js"));
+    let setup = Setup::new(&["sh", "-c", &script]).workers(2);
+    let wrapper = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let mut supervisor = setup.wrapper(&wrapper).ready();
+    supervisor.wait_answers(2);
+    wait_for("both workers to make orphans", || {
+        (supervisor.output().matches("orphans made").count() == 2).then_some(())
+    });
+    let inner = descendants(supervisor.pid())[0];
+    wait_for("every zombie to be reaped", || (common::zombies_of(inner) == 0).then_some(()));
+    common::kill(inner, Signal::TERM);
+    assert_eq!(supervisor.wait(), 0);
+}
+
+#[test]
+fn it_is_small_and_sleeps() {
+    let supervisor = Setup::new(&["node", &app("server.js")]).workers(2).ready();
+    let status = || fs::read_to_string(format!("/proc/{}/status", supervisor.pid())).unwrap();
+    let field = |name: &str| -> u64 {
+        let text = status();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_ascii_whitespace().next().unwrap().parse().unwrap()
+    };
+    let before = field("voluntary_ctxt_switches:");
+    // Here time itself is what is measured.
+    std::thread::sleep(Duration::from_secs(3));
+    let woken = field("voluntary_ctxt_switches:") - before;
+    assert!(woken <= 3, "woken {woken} times in 3 s");
+    let resident = field("VmRSS:");
+    assert!(resident <= 8_192, "{resident} kB in a build that is not even optimised");
+}
+
+/// libuv#4740, #4146, nodejs#59200: the count from the cgroup, with fractions.
+#[test]
+fn libuv_4740_workers_follow_the_cgroups_limit() {
+    let Some(cgroup) = Cgroup::make() else {
+        eprintln!("no cgroup can be made here");
+        return;
+    };
+    for (quota, workers) in [(150_000, 2), (300_000, 3), (20_000, 1)] {
+        cgroup.limit(quota);
+        let join = format!("echo $$ > {}/cgroup.procs; exec \"$0\" \"$@\"", cgroup.path());
+        let setup = Setup::new(&["sleep", "600"]).wrapper(&["sh", "-c", &join]);
+        let supervisor = setup.start();
+        let line = format!("WORKERS={workers} (CPU limit of ");
+        supervisor.wait_output(&line);
+    }
+}
+
+/// Unitech/pm2#4347: as many forks as the host has CPUs.
+#[test]
+fn pm2_4347_without_a_limit_the_variable_decides() {
+    if Cgroup::limited() {
+        eprintln!("the tests run under a CPU limit themselves");
+        return;
+    }
+    let supervisor = Setup::new(&["sleep", "600"]).env("WORKERS", "3").start();
+    supervisor.wait_output("WORKERS=3 (no CPU limit; WORKERS=3 in the environment)");
+    wait_for("three workers", || (supervisor.descendants().len() == 3).then_some(()));
+}
+
+#[test]
+fn an_admin_port_that_is_taken() {
+    let taken = std::net::TcpListener::bind("[::]:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let mut supervisor = Setup::new(&["true"]).flags(&["--admin-port", &port]).start();
+    assert_eq!(supervisor.wait(), 1);
+    let line = format!("cannot listen on the admin port {port}: Address already in use");
+    assert!(supervisor.output().contains(&line), "{}", supervisor.output());
+}
+
+#[test]
+fn a_port_that_something_else_has() {
+    let port = free_port();
+    let _taken = std::net::TcpListener::bind(("0.0.0.0", port)).unwrap();
+    let mut setup =
+        Setup::new(&["node", &app("server.js")]).env("PORT", &port.to_string()).env("HOST", "0.0.0.0");
+    setup.port = port;
+    let mut supervisor = setup.workers(1).start();
+    assert_eq!(supervisor.wait(), 1);
+    let line =
+        format!("0.0.0.0:{port} cannot be bound: a process that is none of the workers has it already");
+    assert_eq!(supervisor.output().matches(&line).count(), 1, "{}", supervisor.output());
+}
+
+/// A cgroup with a CPU limit, v1 or v2, removed at the end.
+struct Cgroup {
+    directory: Directory,
+    v2: bool,
+}
+
+impl Cgroup {
+    fn make() -> Option<Self> {
+        let (v1, v2) = (Path::new("/sys/fs/cgroup/cpu"), Path::new("/sys/fs/cgroup"));
+        let (parent, v2) = if v1.exists() { (v1, false) } else { (v2, true) };
+        if v2 {
+            fs::write(parent.join("cgroup.subtree_control"), "+cpu").ok()?;
+        }
+        let path = parent.join(format!("workerapp-test-{}", std::process::id()));
+        fs::create_dir(&path).ok()?;
+        let cgroup = Self { directory: Directory(path), v2 };
+        let probe = if v2 { "cpu.max" } else { "cpu.cfs_quota_us" };
+        cgroup.directory.0.join(probe).exists().then_some(cgroup)
+    }
+
+    /// Do the tests run under a limit?
+    fn limited() -> bool {
+        workerapp_supervisor::cgroup::Cgroup::find().limits().cpu.is_some()
+    }
+
+    fn path(&self) -> &str {
+        self.directory.0.to_str().unwrap()
+    }
+
+    fn limit(&self, quota: u32) {
+        let (file, text) = if self.v2 {
+            ("cpu.max", format!("{quota} 100000"))
+        } else {
+            ("cpu.cfs_quota_us", quota.to_string())
+        };
+        fs::write(self.directory.0.join(file), text).unwrap();
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Its files cannot be removed, but the directory can, as soon as its last process is gone.
+        wait_for("the cgroup to be empty", || fs::remove_dir(&self.directory.0).ok());
+    }
+}
