@@ -279,11 +279,11 @@ pub struct ExtraPort {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = rule::cpu_request_within_limit(), validation = rule::memory_request_within_limit())]
 pub struct Resources {
-    /// What the scheduler sets aside. Quote fractions. Example: `{cpu: "2", memory: 450Mi}`.
+    /// What the scheduler sets aside: CPU, memory and any other resource. Example: `{cpu: "2", memory: 450Mi}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "rule::quantities")]
     pub requests: BTreeMap<String, Quantity>,
-    /// What the container may use at most. Quote fractions. Example: `{cpu: "3"}`.
+    /// What the container may use at most: CPU, memory and any other resource. Example: `{cpu: "3"}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "rule::quantities")]
     pub limits: BTreeMap<String, Quantity>,

@@ -258,13 +258,13 @@ fn supervisor_mount(read_only: bool) -> VolumeMount {
     }
 }
 
-/// The resources named in `only`, or all where it is empty.
+/// The resources named in `only`, or all where it is empty; rounded up to thousandths, as the API server does.
 fn requirements(resources: &Resources, only: &[&str]) -> ResourceRequirements {
     let take = |quantities: &std::collections::BTreeMap<String, workerapp_api::Quantity>| {
         let taken: std::collections::BTreeMap<_, _> = quantities
             .iter()
             .filter(|(name, _)| only.is_empty() || only.contains(&name.as_str()))
-            .map(|(name, quantity)| (name.clone(), KubeQuantity(quantity.to_string())))
+            .map(|(name, quantity)| (name.clone(), KubeQuantity(quantity.rounded_to_milli().to_string())))
             .collect();
         Some(taken).filter(|taken| !taken.is_empty())
     };
