@@ -281,7 +281,6 @@ fn the_schema_is_int_or_string() {
         schema["properties"]["memory"],
         json!({
             "description": "Memory of one replica.",
-            "anyOf": [{ "type": "integer" }, { "type": "string" }],
             "x-kubernetes-int-or-string": true,
         })
     );
