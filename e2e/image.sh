@@ -9,7 +9,7 @@ here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=testbed/lib/debian.sh
 . "$here/testbed/lib/debian.sh"
 image=localhost/workerapp:dev
-archive=$TESTBED_HOME/images/workerapp.tar
+archive=target/image/workerapp.tar
 programs=(workerapp-operator workerapp-supervisor kubectl-workerapp)
 cd "$here/.."
 
@@ -25,7 +25,7 @@ say "compiling ${programs[*]} (release, static)"
 started=$SECONDS
 # --target, although it is this machine's own: else the flags would also reach build scripts and macros, which must be dynamic.
 RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --target "$host" "${programs[@]/#/--package=}"
-mkdir -p target/image "${archive%/*}"
+mkdir -p target/image
 for program in "${programs[@]}"; do
   if ! cmp -s "target/$host/release/$program" "target/image/$program"; then
     install "target/$host/release/$program" "target/image/$program"
@@ -48,4 +48,4 @@ build_image() {
 }
 quietly "building $image" "$TESTBED_HOME/build-logs/image.log" "is there space (df -h /var/lib/containers)?" build_image
 echo "$want" >"$archive.digest"
-say "$image built in $((SECONDS - started)) s; for the testbed: $archive"
+say "$image built in $((SECONDS - started)) s; for the testbed: $PWD/$archive"

@@ -5,7 +5,7 @@ here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=testbed/lib/common.sh
 . "$here/testbed/lib/common.sh"
 testbed=$here/testbed/testbed
-archive=$TESTBED_HOME/images/workerapp.tar
+archive=$here/../target/image/workerapp.tar
 [ -f "$archive" ] || die "$archive is missing" "make image"
 [ -n "${CONTEXT:-}" ] || "$testbed" load "$archive"
 
