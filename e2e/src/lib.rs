@@ -1,1 +1,19 @@
-//! To come.
+//! Helpers of the tests against real clusters.
+//!
+//! Nothing here imitates Kubernetes: a test talks to the cluster of `WORKERAPP_TEST_KUBECONFIG`, which
+//! `e2e/testbed/testbed exec` sets, and fails where there is none. What no node is there for (pods that get ready) is done by
+//! real writes to the API.
+//!
+//! - [`cluster`]: the cluster and the WorkerApp definition in it
+//! - [`fixture`]: a namespace of a test's own, and what is done in it
+//! - [`operator`]: the operator, inside the test's process
+//! - [`recorder`]: every request that changes something, as the client sends it
+
+pub mod cluster;
+pub mod fixture;
+pub mod operator;
+pub mod recorder;
+
+pub use fixture::{Fixture, Pod, app};
+pub use operator::Operator;
+pub use recorder::Recorder;

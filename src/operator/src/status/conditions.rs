@@ -103,15 +103,14 @@ fn available(seen: &Seen<'_>) -> Verdict {
     let serving = format!("{} of {} pods serve", rollout.available(), rollout.wanted());
     match rollout.condition("Available") {
         Some(("True", _)) => verdict(ConditionType::Available, True, Reason::PodsAvailable, serving),
-        Some(_) => {
+        _ => {
             let message = with_trouble(serving, seen.trouble);
             verdict(ConditionType::Available, False, Reason::PodsUnavailable, message)
         }
-        None => verdict(ConditionType::Available, Unknown, Reason::RollingOut, NOT_SEEN.into()),
     }
 }
 
-const NOT_SEEN: &str = "Kubernetes has not acted on the Deployment yet";
+const NOT_SEEN: &str = "Kubernetes has not acted on the changed Deployment yet";
 
 fn missing(type_: ConditionType, seen: &Seen<'_>) -> Verdict {
     let (reason, _) = failure(seen).unwrap_or((Reason::RollingOut, String::new()));
@@ -216,8 +215,11 @@ impl Rollout {
     }
 
     fn phase(&self) -> Phase {
-        if self.status.observed_generation.unwrap_or_default() < self.metadata.generation {
-            return Phase::NotSeen;
+        match self.status.observed_generation {
+            // A new one: that there are no pods yet is true whether or not it has been seen.
+            None => return Phase::RollingOut,
+            Some(observed) if observed < self.metadata.generation => return Phase::NotSeen,
+            Some(_) => {}
         }
         let all_new =
             self.updated() >= self.wanted() && self.status.replicas.unwrap_or_default() <= self.updated();

@@ -1,0 +1,63 @@
+//! The cluster that the tests run against.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client, Config,
+    api::{Patch, PatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::{conditions, wait::await_condition},
+};
+use tokio::sync::OnceCell;
+
+/// The variable that names the kubeconfig. Not `KUBECONFIG`: a test must never meet a cluster by accident.
+pub const VARIABLE: &str = "WORKERAPP_TEST_KUBECONFIG";
+
+/// The name of the WorkerApp definition.
+pub const DEFINITION: &str = "workerapps.workerapp.dev";
+
+/// How to reach the cluster.
+///
+/// # Errors
+/// If the variable is unset or names no kubeconfig.
+pub async fn config() -> Result<Config> {
+    let Some(path) = std::env::var_os(VARIABLE) else {
+        bail!(
+            "{VARIABLE} is not set: these tests need a cluster; run them by `e2e/testbed/testbed exec cargo test …` after `e2e/testbed/testbed up 0`"
+        );
+    };
+    let kubeconfig =
+        Kubeconfig::read_from(&path).with_context(|| format!("{VARIABLE}={}", path.display()))?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    Ok(config)
+}
+
+/// A client for the test itself. The WorkerApp definition is installed by then.
+///
+/// # Errors
+/// If the cluster can't be reached.
+pub async fn client() -> Result<Client> {
+    static INSTALLED: OnceCell<()> = OnceCell::const_new();
+    // Each test has a runtime of its own, and a client lives in the one in which it was made.
+    let client = Client::try_from(config().await?)?;
+    INSTALLED.get_or_try_init(|| install_definition(&client)).await?;
+    Ok(client)
+}
+
+/// Installs the definition and waits until it is served.
+///
+/// # Errors
+/// If that takes longer than half a minute.
+pub async fn install_definition(client: &Client) -> Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let params = PatchParams::apply("workerapp-e2e").force();
+    definitions.patch(DEFINITION, &params, &Patch::Apply(workerapp_api::crd::manifest())).await?;
+    let established = await_condition(definitions, DEFINITION, conditions::is_crd_established());
+    tokio::time::timeout(Duration::from_secs(30), established)
+        .await
+        .context("the definition was not established in 30 s")??;
+    Ok(())
+}

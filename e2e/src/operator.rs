@@ -1,0 +1,115 @@
+//! The operator, inside the test's process, looking after the test's namespaces only.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::{Context as _, Result};
+use kube::client::ClientBuilder;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+use workerapp_operator::RunError;
+
+use crate::{cluster, recorder::Recorder};
+
+/// The image that the pods would get their supervisor from.
+pub const SUPERVISOR_IMAGE: &str = "localhost/workerapp:test";
+
+/// A running operator.
+#[derive(Debug)]
+pub struct Operator {
+    /// What it writes.
+    pub recorder: Recorder,
+    /// Where its probes and metrics are.
+    pub address: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), RunError>>,
+}
+
+/// How an operator is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// See `workerapp_operator::Config`.
+    pub namespaces: Vec<String>,
+    /// See `workerapp_operator::Config`.
+    pub resync: Duration,
+    /// Acts as this user, with the user's rights only.
+    pub impersonate: Option<String>,
+}
+
+impl Operator {
+    /// Starts one that has seen everything by the time it is returned.
+    ///
+    /// # Errors
+    /// If it isn't ready within half a minute.
+    pub async fn start(options: Options) -> Result<Self> {
+        let operator = Self::launch(options).await?;
+        let ready = async {
+            while operator.get("/readyz").await?.0 != 200 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            anyhow::Ok(())
+        };
+        tokio::time::timeout(Duration::from_secs(30), ready).await.context("not ready in 30 s")??;
+        Ok(operator)
+    }
+
+    /// Starts one and does not wait.
+    ///
+    /// # Errors
+    /// If the cluster is unknown or there is no port.
+    pub async fn launch(options: Options) -> Result<Self> {
+        let mut config = cluster::config().await?;
+        config.auth_info.impersonate = options.impersonate;
+        let recorder = Recorder::default();
+        let client = ClientBuilder::try_from(config)?.with_layer(&recorder.layer()).build();
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let stop = CancellationToken::new();
+        let config = workerapp_operator::Config {
+            namespaces: options.namespaces,
+            supervisor_image: SUPERVISOR_IMAGE.into(),
+            supervisor_pull_policy: None,
+            concurrency: 16,
+            resync: options.resync,
+        };
+        let task = tokio::spawn(workerapp_operator::run(config, client, Some(listener), stop.clone()));
+        Ok(Self { recorder, address, stop, task })
+    }
+
+    /// Tells it to stop and waits for its end.
+    ///
+    /// # Errors
+    /// If it takes longer than a few seconds.
+    pub async fn stop(self) -> Result<()> {
+        self.stop.cancel();
+        tokio::time::timeout(Duration::from_secs(15), self.task)
+            .await
+            .context("the operator did not stop in 15 s")???;
+        Ok(())
+    }
+
+    /// `GET path` from its own endpoint: the status and the body.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub async fn get(&self, path: &str) -> Result<(u16, String)> {
+        get(self.address, path).await
+    }
+}
+
+/// `GET path` by HTTP/1.0, which needs no more than this.
+///
+/// # Errors
+/// If there is no answer.
+pub async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
+    let status = head.split(' ').nth(1).context("no status")?.parse()?;
+    Ok((status, body.to_owned()))
+}

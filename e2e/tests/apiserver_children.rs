@@ -1,0 +1,307 @@
+//! The children: made with few requests, kept as they should be, and nothing of others touched.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::{apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler, core::v1::Service};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+use workerapp_api::{WorkerApp, condition::ConditionType, names};
+use workerapp_e2e::{
+    Fixture, Operator, app,
+    fixture::{Namespaced, SILENCE},
+};
+
+fn scaled() -> Value {
+    app(json!({ "autoscaling": { "minReplicas": 1, "maxReplicas": 5, "cpu": { "averageUtilization": 50 } } }))
+}
+
+/// An operator and an app that has come to rest.
+async fn settled(spec: Value) -> Result<(Fixture, Operator)> {
+    let fixture = Fixture::new().await?;
+    let operator = fixture.operator().await?;
+    fixture.apply("shop", spec).await?;
+    fixture.until_reconciled("shop").await?;
+    fixture.until_quiet(&operator).await?;
+    operator.recorder.take();
+    Ok((fixture, operator))
+}
+
+#[tokio::test]
+async fn a_new_app_costs_three_applies_and_two_status_writes() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let operator = fixture.operator().await?;
+    fixture.apply("shop", scaled()).await?;
+    fixture.until_reconciled("shop").await?;
+    let counted = |app: &WorkerApp| app.status.as_ref().is_some_and(|status| status.replicas == Some(1));
+    fixture.until_is("shop", "the Deployment's numbers", counted).await?;
+
+    let sent = operator.recorder.all();
+    let children: Vec<_> = sent.iter().filter(|sent| sent.is_child()).map(ToString::to_string).collect();
+    ensure!(children.len() == 3, "{children:?}");
+    let statuses = sent.iter().filter(|sent| sent.is_status()).count();
+    ensure!(statuses <= 2, "{statuses} status writes");
+    fixture.end(operator).await
+}
+
+#[tokio::test]
+async fn spin_operator_149_what_is_changed_by_hand_comes_back() -> Result<()> {
+    let (fixture, operator) = settled(scaled()).await?;
+
+    let image = json!({ "spec": { "template": { "spec": { "containers": [{ "name": "app", "image": "other:1" }] } } } });
+    fixture.strategic::<Deployment>("shop", image).await?;
+    let back = |deployment: &Deployment| {
+        let pod = deployment.spec.template.spec.as_ref();
+        pod.is_some_and(|pod| pod.containers[0].image.as_deref() == Some("localhost/app:1"))
+    };
+    fixture.until_is("shop", "the app's image", back).await?;
+
+    fixture
+        .merge::<Service>("shop", json!({ "spec": { "selector": { names::LABEL_NAME: "else" } } }))
+        .await?;
+    let back = |service: &Service| {
+        let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        selector.is_some_and(|selector| selector[names::LABEL_NAME] == "shop")
+    };
+    fixture.until_is("shop", "the app's selector", back).await?;
+
+    fixture.merge::<HorizontalPodAutoscaler>("shop", json!({ "spec": { "maxReplicas": 50 } })).await?;
+    let back = |autoscaler: &HorizontalPodAutoscaler| autoscaler.spec.max_replicas == 5;
+    fixture.until_is("shop", "the app's maxReplicas", back).await?;
+
+    // Without this label the operator's caches no longer hold it.
+    fixture
+        .merge::<Service>("shop", json!({ "metadata": { "labels": { names::LABEL_MANAGED_BY: null } } }))
+        .await?;
+    let back = |service: &Service| service.labels().contains_key(names::LABEL_MANAGED_BY);
+    fixture.until_is("shop", "the operator's label", back).await?;
+
+    let sent: Vec<_> =
+        operator.recorder.all().into_iter().filter(workerapp_e2e::recorder::Sent::is_child).collect();
+    ensure!(sent.len() == 4, "one apply for each: {sent:?}");
+    fixture.end(operator).await
+}
+
+#[tokio::test]
+async fn opentelemetry_operator_2568_what_is_deleted_by_hand_comes_back() -> Result<()> {
+    async fn comes_back<K: Namespaced>(fixture: &Fixture) -> Result<()> {
+        let before = fixture.until_is("shop", "its being there", |_: &K| true).await?.uid();
+        fixture.delete::<K>("shop").await?;
+        fixture.until_is("shop", "a new one", |object: &K| object.uid() != before).await?;
+        Ok(())
+    }
+    let (fixture, operator) = settled(scaled()).await?;
+    comes_back::<HorizontalPodAutoscaler>(&fixture).await?;
+    comes_back::<Service>(&fixture).await?;
+    comes_back::<Deployment>(&fixture).await?;
+    fixture.until_reconciled("shop").await?;
+    fixture.silent(&operator, "shop", SILENCE).await?;
+    fixture.end(operator).await
+}
+
+#[tokio::test]
+async fn starrocks_operator_223_the_autoscaler_goes_with_its_spec_and_is_deleted_once() -> Result<()> {
+    let (fixture, operator) = settled(scaled()).await?;
+    fixture.apply("shop", app(json!({}))).await?;
+    fixture.until("shop", "its end", |hpa: Option<&HorizontalPodAutoscaler>| hpa.is_none()).await?;
+    fixture.until_reconciled("shop").await?;
+    let app: WorkerApp = fixture.api().get("shop").await?;
+    let conditions = app.status.map(|status| status.conditions).unwrap_or_default();
+    ensure!(!conditions.iter().any(|condition| condition.type_ == "ScalingActive"), "{conditions:?}");
+
+    // Each look at the app from now on finds none, and sends nothing for it.
+    for n in 0..3 {
+        let spec = workerapp_e2e::app(json!({ "env": [{ "name": "N", "value": n.to_string() }] }));
+        fixture.apply("shop", spec).await?;
+        fixture.until_reconciled("shop").await?;
+    }
+    let sent = operator.recorder.all();
+    let deletes: Vec<_> = sent.iter().filter(|sent| sent.method == "DELETE").collect();
+    ensure!(deletes.len() == 1, "{deletes:?}");
+    fixture.silent(&operator, "shop", SILENCE).await?;
+    fixture.end(operator).await
+}
+
+/// Objects of the app's name that belong to someone else.
+fn foreign(kind: &str) -> Value {
+    let metadata = json!({ "name": "shop", "labels": { "owner": "someone" } });
+    match kind {
+        "Deployment" => json!({ "metadata": metadata, "spec": {
+            "replicas": 0,
+            "selector": { "matchLabels": { "x": "y" } },
+            "template": { "metadata": { "labels": { "x": "y" } }, "spec": { "containers": [{ "name": "c", "image": "i" }] } },
+        } }),
+        "Service" => {
+            json!({ "metadata": metadata, "spec": { "ports": [{ "port": 1234 }], "selector": { "x": "y" } } })
+        }
+        _ => json!({ "metadata": metadata, "spec": {
+            "scaleTargetRef": { "apiVersion": "apps/v1", "kind": "Deployment", "name": "other" }, "maxReplicas": 3,
+        } }),
+    }
+}
+
+/// Everything but `kind` is made, the foreign object stays, and the app takes over once it is gone.
+async fn clash<K: Namespaced>(kind: &str) -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let operator = fixture.operator().await?;
+    let before = fixture.create::<K>(foreign(kind)).await?.uid();
+    fixture.apply("shop", scaled()).await?;
+
+    let told = fixture.until_condition("shop", ConditionType::Reconciled, "False", "NameClash").await?;
+    ensure!(told.message.contains(&format!("{kind} shop exists and belongs to nobody")), "{}", told.message);
+    fixture.until_condition("shop", ConditionType::Ready, "False", "NameClash").await?;
+    for other in
+        ["Deployment", "Service", "HorizontalPodAutoscaler"].into_iter().filter(|other| *other != kind)
+    {
+        match other {
+            "Deployment" => drop(fixture.until_is("shop", "the app's", |_: &Deployment| true).await?),
+            "Service" => drop(fixture.until_is("shop", "the app's", |_: &Service| true).await?),
+            _ => drop(fixture.until_is("shop", "the app's", |_: &HorizontalPodAutoscaler| true).await?),
+        }
+    }
+
+    // It is tried again and again, which is told once and touches nothing.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let events: Vec<_> = fixture.events("shop").await?.into_iter().map(|(reason, _)| reason).collect();
+    ensure!(events.iter().filter(|reason| *reason == "NameClash").count() == 1, "{events:?}");
+    let now = fixture.raw::<K>("shop").await?;
+    ensure!(now["metadata"]["uid"].as_str().map(str::to_owned) == before);
+    let managers = now["metadata"]["managedFields"].to_string();
+    ensure!(!managers.contains(names::FIELD_MANAGER), "the operator wrote it: {managers}");
+
+    fixture.delete::<K>("shop").await?;
+    fixture.until_reconciled("shop").await?;
+    fixture.end(operator).await
+}
+
+#[tokio::test]
+async fn hpa_operator_11_a_foreign_autoscaler_is_left_alone() -> Result<()> {
+    clash::<HorizontalPodAutoscaler>("HorizontalPodAutoscaler").await
+}
+
+#[tokio::test]
+async fn a_foreign_service_is_left_alone() -> Result<()> {
+    clash::<Service>("Service").await
+}
+
+#[tokio::test]
+async fn a_foreign_deployment_is_left_alone() -> Result<()> {
+    clash::<Deployment>("Deployment").await
+}
+
+#[tokio::test]
+async fn threescale_operator_1175_a_foreign_autoscaler_outlives_an_app_without_one() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let operator = fixture.operator().await?;
+    // Even one that carries the operator's label, as a copied manifest does.
+    let mut body = foreign("HorizontalPodAutoscaler");
+    body["metadata"]["labels"] = json!({ names::LABEL_MANAGED_BY: names::MANAGED_BY });
+    let before = fixture.create::<HorizontalPodAutoscaler>(body).await?;
+    fixture.apply("shop", app(json!({}))).await?;
+    fixture.until_reconciled("shop").await?;
+    fixture.silent(&operator, "shop", SILENCE).await?;
+    let after: HorizontalPodAutoscaler = fixture.api().get("shop").await?;
+    ensure!(before.uid() == after.uid());
+    fixture.end(operator).await
+}
+
+#[tokio::test]
+async fn spin_operator_102_an_app_that_cannot_be_reconciled_can_be_deleted() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let operator = fixture.operator().await?;
+    fixture.create::<Service>(foreign("Service")).await?;
+    fixture.apply("shop", app(json!({}))).await?;
+    fixture.until_condition("shop", ConditionType::Reconciled, "False", "NameClash").await?;
+    fixture.delete::<WorkerApp>("shop").await?;
+    fixture.until("shop", "its end", |app: Option<&WorkerApp>| app.is_none()).await?;
+    // Kubernetes deletes what the app owned, and the foreign Service stays.
+    fixture.until("shop", "its end", |deployment: Option<&Deployment>| deployment.is_none()).await?;
+    fixture.api::<Service>().get("shop").await?;
+    fixture.end(operator).await
+}
+
+#[tokio::test]
+async fn kubernetes_124307_apps_with_alike_names_have_pods_of_their_own() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let operator = fixture.operator().await?;
+    for name in ["a", "a-b"] {
+        fixture.apply(name, app(json!({ "replicas": 1 }))).await?;
+    }
+    for name in ["a", "a-b"] {
+        fixture.until_reconciled(name).await?;
+        let pods = fixture.pods(name, 1).await?;
+        ensure!(pods[0].name_any().starts_with(&format!("{name}-")), "{}", pods[0].name_any());
+        let service: Service = fixture.api().get(name).await?;
+        let selector = service.spec.and_then(|spec| spec.selector).unwrap_or_default();
+        ensure!(selector.iter().all(|(_, value)| value == name), "{selector:?}");
+    }
+    let labels = json!({ "pod": { "labels": { names::LABEL_INSTANCE: "a" } } });
+    let refused = fixture.apply("a-b", app(json!({ "metadata": labels }))).await;
+    ensure!(refused.is_err_and(|error| error.to_string().contains("set by the operator")));
+    fixture.end(operator).await
+}
+
+#[tokio::test]
+async fn infinispan_operator_1736_the_spec_stays_as_it_was_written() -> Result<()> {
+    let (fixture, operator) = settled(scaled()).await?;
+    let app = fixture.raw::<WorkerApp>("shop").await?;
+    ensure!(app["spec"] == scaled(), "{}", app["spec"]);
+    ensure!(app["metadata"]["finalizers"].is_null());
+    for entry in app["metadata"]["managedFields"].as_array().into_iter().flatten() {
+        let ours = entry["manager"] == names::FIELD_MANAGER;
+        ensure!(!ours || entry["subresource"] == "status", "{entry}");
+        ensure!(!ours || entry["fieldsV1"]["f:spec"].is_null(), "{entry}");
+    }
+    fixture.end(operator).await
+}
+
+#[tokio::test]
+async fn an_app_with_odd_values_everywhere_is_settled_also_after_a_restart() -> Result<()> {
+    let spec = app(json!({
+        "imagePullPolicy": "IfNotPresent",
+        "ports": [{ "name": "ws", "port": 3001 }],
+        "env": [
+            { "name": "EMPTY", "value": "" },
+            { "name": "POD", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } },
+            { "name": "CPUS", "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu", "divisor": 1 } } },
+            { "name": "KEY", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k", "optional": false } } },
+        ],
+        "envFrom": [{ "configMapRef": { "name": "c", "optional": true } }],
+        "resources": { "requests": { "cpu": "0.5", "memory": "0.5Gi" }, "limits": { "cpu": "1.5e0", "memory": 1_073_741_824 } },
+        "minReadySeconds": 0,
+        "startupProbe": { "tcpSocket": { "port": "app" }, "periodSeconds": 0, "initialDelaySeconds": 0 },
+        "readinessProbe": { "httpGet": { "port": 3000, "path": "/health", "httpHeaders": [{ "name": "X", "value": "" }] } },
+        "lifecycle": { "preStop": { "sleep": { "seconds": 1 } } },
+        "volumes": [
+            { "name": "tmp", "emptyDir": { "sizeLimit": "1024Mi" } },
+            { "name": "conf", "configMap": { "name": "c", "items": [{ "key": "a", "path": "b" }] } },
+            { "name": "all", "projected": { "sources": [{ "serviceAccountToken": { "path": "t" } }] } },
+        ],
+        "volumeMounts": [{ "name": "tmp", "mountPath": "/tmp", "readOnly": false, "subPath": "" }, { "name": "conf", "mountPath": "/conf" }],
+        "securityContext": { "runAsUser": 0, "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } },
+        "podSecurityContext": { "fsGroup": 0, "sysctls": [{ "name": "net.ipv4.tcp_syncookies", "value": "1" }] },
+        "automountServiceAccountToken": false,
+        "imagePullSecrets": [{ "name": "r" }],
+        "nodeSelector": { "kubernetes.io/arch": "amd64" },
+        "tolerations": [{ "key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0 }, { "operator": "Exists" }],
+        "affinity": { "podAntiAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [
+            { "weight": 1, "podAffinityTerm": { "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "a": "b" } } } },
+        ] } },
+        "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": { "matchLabels": { "a": "b" } } }],
+        "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "50%", "maxUnavailable": 0 } },
+        "revisionHistoryLimit": 0,
+        "service": { "metrics": {}, "externalTrafficPolicy": "Local" },
+        "autoscaling": { "maxReplicas": 3, "behavior": {
+            "scaleDown": { "stabilizationWindowSeconds": 0, "policies": [{ "type": "Pods", "value": 1, "periodSeconds": 15 }] },
+        } },
+        "metadata": { "pod": { "labels": { "a": "b" }, "annotations": { "empty": "" } }, "service": { "annotations": { "x": "y: 'z'" } } },
+    }));
+    let (fixture, operator) = settled(spec).await?;
+    operator.stop().await?;
+    // The second operator knows nothing of the first one's writes.
+    let operator = fixture.operator().await?;
+    fixture.silent(&operator, "shop", SILENCE).await?;
+    ensure!(operator.recorder.all().is_empty(), "{:?}", operator.recorder.all());
+    fixture.end(operator).await
+}
