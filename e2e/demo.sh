@@ -18,6 +18,7 @@ load_seconds=150        # at most
 load_least=30           # so that the numbers mean something
 samples_seen=30         # requests for finding out who answers
 steps=10 n=0
+builds=3                # the first steps, which have to do with no cluster
 title="" started=0
 
 begin() {
@@ -34,9 +35,10 @@ failed() {
   [ -z "${wrk:-}" ] || kill "$wrk" 2>/dev/null || true
   say ""
   say "error: step $n ($title) failed after $((SECONDS - started)) s"
-  if "$testbed" status >/dev/null 2>&1; then
+  if [ $n -gt $builds ] && "$testbed" status >/dev/null 2>&1; then
     "$testbed" exec "$here/diagnosis.sh" >&2 || true
     say ""
+    say "error: step $n ($title) failed"
     say "remedy: the lines above show apps, pods, warnings and logs. The cluster is still up:"
     say "  $testbed exec kubectl describe workerapp"
     say "  $testbed logs node1-kubelet"
@@ -107,7 +109,7 @@ done
 for app in "${apps[@]}"; do
   url=http://$(address 1):$(field "$app" .status.nodePort)/api/info
   # One connection each: which worker gets it is settled when it is opened.
-  who=$("$testbed" exec bash -c "for i in {1..$samples_seen}; do curl -sS --fail --max-time 10 $url; echo; done" | jq -r '"\(.host) \(.worker)"')
+  who=$("$testbed" exec bash -c "for i in {1..$samples_seen}; do curl -sS --fail --max-time 10 $url; echo; done" | jq -r '"\(.host) \(.pid) \(.worker)"')
   printf '%-14s %d connections were served by %d workers in %d pods\n' "$app" $samples_seen "$(sort -u <<<"$who" | wc -l)" "$(cut -d' ' -f1 <<<"$who" | sort -u | wc -l)"
 done
 metrics=http://$(address 1):30090/metrics
