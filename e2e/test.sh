@@ -8,7 +8,9 @@
 #   apiserver   against a real API server (control plane only)
 #   cluster     on real nodes, with the operator installed by Helm
 #
-#   KEEP=1      leave the clusters of the last two parts up, to look at them
+#   KEEP=1        leave the clusters of the last two parts up, to look at them
+#   CONTEXT=name  run those two on the cluster of this kubeconfig context; its nodes must have the images localhost/hello:1,
+#                 localhost/next:1 and localhost/workerapp:dev
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=testbed/lib/common.sh
@@ -18,7 +20,8 @@ here=$(dirname "$(readlink -f "$0")")
 testbed=$here/testbed/testbed
 cd "$here/.."
 # Nobody's current context is ever used; what needs a cluster gets it from `testbed exec`.
-unset KUBECONFIG CONTEXT WORKERAPP_TEST_KUBECONFIG
+unset WORKERAPP_TEST_KUBECONFIG
+[ -n "${CONTEXT:-}" ] || unset KUBECONFIG
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
 parts=(lint unit image chart apiserver cluster)
 
@@ -52,7 +55,7 @@ end_to_end() {
   export TESTBED_NAME=$1
   compgen -G "e2e/tests/$pattern.rs" >/dev/null || die "no tests e2e/tests/$pattern.rs" "is this a complete checkout?"
   cargo test --locked --no-run -p workerapp-e2e --test "$pattern"
-  "$here/testbed/build"
+  [ -n "${CONTEXT:-}" ] || "$here/testbed/build"
   trap 'end_cluster' EXIT
   "$testbed" up "$2"
   [ "$2" = 0 ] || prepare_nodes
@@ -65,8 +68,10 @@ end_to_end() {
 }
 
 prepare_nodes() {
-  "$here/apps/build"
-  "$testbed" load "$TESTBED_HOME/images/hello.tar" "$TESTBED_HOME/images/next.tar"
+  if [ -z "${CONTEXT:-}" ]; then
+    "$here/apps/build"
+    "$testbed" load "$TESTBED_HOME/images/hello.tar" "$TESTBED_HOME/images/next.tar"
+  fi
   "$here/image.sh"
   "$here/install.sh" || { diagnosis; return 1; }
 }

@@ -11,6 +11,7 @@ context_kubeconfig() {
   # Only this context goes into the copy, so that no program can slip to another cluster.
   if ! (umask 077 && "$kubectl" config view --raw --minify --flatten --context "$CONTEXT" >"$file") 2>"$file.log"; then
     excerpt "$file.log"
+    rm -f "$file" "$file.log"
     die "no context '$CONTEXT'" "kubectl config get-contexts lists those of KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config}"
   fi
   rm -f "$file.log"
