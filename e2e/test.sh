@@ -102,6 +102,7 @@ command -v cargo >/dev/null || die "cargo is not installed" "install Rust $(sed 
 
 declare -A took=()
 summary() {
+  local part
   say ""
   say "part        seconds"
   for part in "${wanted[@]}"; do printf '%-11s %s\n' "$part" "${took[$part]:-not run}" >&2; done
