@@ -87,8 +87,8 @@ pub struct WorkerAppSpec {
     /// `latest`, else `IfNotPresent`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<ImagePullPolicy>,
-    /// Who makes the workers, and how the count reaches it. `Node` and `Generic`: the supervisor runs one copy of the
-    /// command per worker, all on one port. `Pm2`, `Watt` and `NodeCluster`: one copy, told the count, makes its own.
+    /// Who makes the workers, and how the count reaches it. `Node`, `Python`, `Ruby` and `Generic`: the supervisor runs one copy
+    /// of the command per worker, all on one port. The others: one copy, told the count, makes its own processes or threads.
     /// Default: `Generic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Runtime>,
@@ -227,9 +227,9 @@ pub struct WorkerAppSpec {
     pub metadata: Option<ChildrenMetadata>,
 }
 
-/// Who makes the workers, and how the count reaches it. `Node` and `Generic`: the supervisor runs one copy of the command
-/// per worker, all on one port. `Pm2`, `Watt` and `NodeCluster`: one copy, told the count, makes its own. Default:
-/// `Generic`.
+/// Who makes the workers, and how the count reaches it. `Node`, `Python`, `Ruby` and `Generic`: the supervisor runs one
+/// copy of the command per worker, all on one port. The others: one copy, told the count, makes its own processes or threads.
+/// Default: `Generic`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Runtime {
     /// A Node program; the supervisor runs one copy per worker.
@@ -240,6 +240,18 @@ pub enum Runtime {
     Pm2,
     /// Platformatic Watt; its workers are threads, as many as `WORKERS` says.
     Watt,
+    /// A Python program, such as gunicorn with one worker or uvicorn; the supervisor runs one copy per worker.
+    Python,
+    /// A Ruby program, such as puma in single mode; the supervisor runs one copy per worker.
+    Ruby,
+    /// One Java virtual machine, told the count as `-XX:ActiveProcessorCount`.
+    Jvm,
+    /// One Go program, told the count as `GOMAXPROCS`.
+    Go,
+    /// nginx, told the count as `worker_processes`.
+    Nginx,
+    /// Cloudgate, told the count as `THREADS` and the port as `-p`.
+    Cloudgate,
     /// Any other server program; the supervisor runs one copy per worker.
     #[default]
     Generic,

@@ -133,7 +133,7 @@ fn container(app: &WorkerApp, profile: &Profile, workers: &Workers) -> Container
             .into()
         }),
         command: Some(supervisor(app, profile, workers)),
-        args: Some((profile.command)(spec.command.iter().chain(&spec.args).cloned().collect())),
+        args: Some((profile.command)(spec.command.iter().chain(&spec.args).cloned().collect(), spec.port)),
         working_dir: spec.working_dir.clone(),
         ports: Some(container_ports(app, profile)),
         env: Some(environment(app, workers)),
@@ -183,6 +183,9 @@ fn supervisor(app: &WorkerApp, profile: &Profile, workers: &Workers) -> Vec<Stri
     flag("grace", grace_seconds(app).to_string());
     if spec.env.iter().any(|variable| variable.name == names::ENV_WORKERS) {
         flag("keep-env", names::ENV_WORKERS.into());
+    }
+    for variable in profile.variables {
+        flag("worker-env", (*variable).into());
     }
     command.push("--".into());
     command

@@ -55,32 +55,44 @@ fn the_supervisor_stands_in_front_of_the_command() {
 
 #[test]
 fn each_runtime_is_told_the_count_in_its_own_way() {
+    let java = "--worker-env=JAVA_TOOL_OPTIONS+=-XX:ActiveProcessorCount=$$(WORKERS)";
+    let one_server = "--worker-env=WEB_CONCURRENCY=1";
     for (runtime, command, flags, args) in [
-        ("Node", json!(["node", "s.js"]), vec![], json!(["node", "s.js"])),
-        ("Generic", json!(["./serve"]), vec![], json!(["./serve"])),
-        ("NodeCluster", json!(["node", "s.js"]), vec!["--processes=1"], json!(["node", "s.js"])),
+        ("Node", "node s.js", vec![], "node s.js"),
+        ("Generic", "./serve", vec![], "./serve"),
+        ("NodeCluster", "node s.js", vec!["--processes=1"], "node s.js"),
+        ("Pm2", "pm2-runtime s.js", vec!["--processes=1"], "pm2-runtime s.js -i $$(WORKERS)"),
+        ("Watt", "wattpm start", vec!["--processes=1", "--sharing=none"], "wattpm start"),
+        ("Python", "gunicorn app:app", vec![one_server], "gunicorn app:app"),
+        ("Ruby", "puma", vec![one_server], "puma"),
+        ("Jvm", "java -jar a.jar", vec!["--processes=1", java], "java -jar a.jar"),
+        ("Go", "/server", vec!["--processes=1", "--worker-env=GOMAXPROCS=$$(WORKERS)"], "/server"),
         (
-            "Pm2",
-            json!(["pm2-runtime", "s.js"]),
+            "Nginx",
+            "nginx -g daemon_off;",
             vec!["--processes=1"],
-            json!(["pm2-runtime", "s.js", "-i", "$(WORKERS)"]),
+            "nginx -g worker_processes $$(WORKERS); daemon_off;",
         ),
         (
-            "Watt",
-            json!(["wattpm", "start"]),
-            vec!["--processes=1", "--sharing=none"],
-            json!(["wattpm", "start"]),
+            "Cloudgate",
+            "cloudgate -r /app",
+            vec!["--processes=1", "--sharing=none", "--worker-env=THREADS=$$(WORKERS)"],
+            "cloudgate -r /app -p 3000",
         ),
     ] {
+        let command: Vec<_> = command.split(' ').collect();
         let container = container(json!({"runtime": runtime, "command": command, "resources": resources()}));
         let special: Vec<_> = container["command"]
             .as_array()
             .unwrap()
             .iter()
             .filter_map(Value::as_str)
-            .filter(|flag| flag.starts_with("--processes") || flag.starts_with("--sharing"))
+            .filter(|flag| {
+                ["--processes", "--sharing", "--worker-env"].iter().any(|name| flag.starts_with(name))
+            })
             .collect();
-        assert_eq!((special, &container["args"]), (flags, &args), "{runtime}");
+        let words: Vec<_> = container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!((special, words.join(" ").as_str()), (flags, args), "{runtime}");
         assert_eq!(env(&container, "WORKERS")["value"], "3", "{runtime}");
     }
 }
