@@ -27,6 +27,8 @@ Usage: workerapp-supervisor [flags] -- COMMAND [ARGUMENTS]
   --stop-signal SIG       what asks a worker to stop (default SIGTERM)
   --keep-env NAME         leave this variable as it is; repeatable
   --worker-env NAME=VALUE set for each worker unless it is set already; repeatable
+  --drain S               how long a worker may finish what it has begun (default 10)
+  --node-preload on|off   end keep-alive connections of Node in order (default on)
   --help, --version
 
 $(WORKERS) and $(WORKER_ID) are replaced in the arguments and in --worker-env.
@@ -79,6 +81,8 @@ pub struct Flags {
     pub stop_signal: Signal,
     pub keep_env: Vec<String>,
     pub worker_env: Vec<(String, String)>,
+    pub drain: Duration,
+    pub node_preload: bool,
     pub command: Vec<OsString>,
 }
 
@@ -97,6 +101,8 @@ impl Default for Flags {
             stop_signal: Signal::TERM,
             keep_env: Vec::new(),
             worker_env: Vec::new(),
+            drain: Duration::from_secs(10),
+            node_preload: true,
             command: Vec::new(),
         }
     }
@@ -198,6 +204,14 @@ impl Flags {
                 self.stop_signal = Signal::parse(&value)
                     .ok_or_else(|| wrong("give a signal's name, for example SIGTERM"))?;
             }
+            "--drain" => self.drain = seconds(&value).ok_or_else(|| wrong("give a number of seconds"))?,
+            "--node-preload" => {
+                self.node_preload = match value.as_str() {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err(wrong("give on or off")),
+                }
+            }
             "--keep-env" => self.keep_env.push(value),
             "--worker-env" => match value.split_once('=') {
                 Some((variable, text)) if !variable.is_empty() => {
@@ -261,7 +275,7 @@ mod tests {
     fn every_flag() {
         let flags = run("--workers 4 --max-workers=6 --memory-per-worker 1000 --processes 1 --sharing none \
              --port 3000 --port 3001 --port 3000 --admin-port 9000 --lame-duck 0.5 --grace 60 --stop-signal QUIT \
-             --keep-env WORKERS --worker-env A=b=c -- x");
+             --keep-env WORKERS --worker-env A=b=c --drain 3 --node-preload off -- x");
         let wanted = Flags {
             workers: Wanted::Count(4),
             max_workers: Some(6),
@@ -275,6 +289,8 @@ mod tests {
             stop_signal: Signal::QUIT,
             keep_env: vec!["WORKERS".into()],
             worker_env: vec![("A".into(), "b=c".into())],
+            drain: Duration::from_secs(3),
+            node_preload: false,
             command: vec!["x".into()],
         };
         assert_eq!(flags, wanted);

@@ -18,6 +18,8 @@ pub struct Template {
     pub keep: Vec<String>,
     /// Variables to set unless the container has them (`--worker-env`).
     pub defaults: Vec<(String, String)>,
+    /// Variables to set in any case.
+    pub own: Vec<(String, String)>,
 }
 
 /// One worker's command line and environment.
@@ -51,6 +53,9 @@ impl Template {
             if !(self.keep.iter().any(|kept| kept == name) && environment.has(name)) {
                 environment.set(name, value.into());
             }
+        }
+        for (name, value) in &self.own {
+            environment.set(name, value.into());
         }
         environment.set(GENERATION_VARIABLE, generation.to_string().into());
         Launch {
@@ -107,6 +112,7 @@ mod tests {
             environment: environment.iter().map(|(n, v)| (n.into(), v.into())).collect(),
             keep: keep.iter().map(ToString::to_string).collect(),
             defaults: defaults.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect(),
+            own: vec![("NODE_OPTIONS".into(), "--require=x".into())],
         }
     }
 
@@ -132,6 +138,7 @@ mod tests {
             ("NODE_APP_INSTANCE", "1"),
             ("PORT", "3000"),
             ("WORKER_GENERATION", "5"),
+            ("NODE_OPTIONS", "--require=x"),
         ] {
             assert_eq!(variable(&launch, name).as_deref(), Some(value), "{name}");
         }

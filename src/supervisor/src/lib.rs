@@ -26,6 +26,7 @@ mod install;
 pub mod launch;
 pub mod limits;
 mod log;
+mod preload;
 pub mod procfs;
 mod sharing;
 mod slots;

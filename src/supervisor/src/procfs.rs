@@ -20,6 +20,10 @@ pub struct Process {
     pub session: Pid,
     /// Ended, but not reaped yet.
     pub zombie: bool,
+    /// CPU time that it and its reaped children have used, in clock ticks.
+    pub cpu_ticks: u64,
+    /// Memory that is its own or shared, in pages.
+    pub resident_pages: u64,
 }
 
 impl Process {
@@ -29,12 +33,20 @@ impl Process {
         let (_, rest) = stat.rsplit_once(')')?;
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
+        let session = fields.next()?.parse().ok()?;
+        // Seven fields on: utime, stime, cutime, cstime; seven after these: rss.
+        let numbers: Vec<u64> =
+            fields.skip(7).take(11).map(|text| text.parse().unwrap_or_default()).collect();
         Some(Self {
             pid: pid.parse().ok()?,
-            parent: fields.next()?.parse().ok()?,
-            group: fields.next()?.parse().ok()?,
-            session: fields.next()?.parse().ok()?,
+            parent,
+            group,
+            session,
             zombie: matches!(state, "Z" | "X"),
+            cpu_ticks: numbers.iter().take(4).sum(),
+            resident_pages: numbers.get(10).copied().unwrap_or_default(),
         })
     }
 }
@@ -199,7 +211,15 @@ mod tests {
 
     #[test]
     fn a_process() {
-        let process = Process { pid: 42, parent: 7, group: 40, session: 9, zombie: false };
+        let process = Process {
+            pid: 42,
+            parent: 7,
+            group: 40,
+            session: 9,
+            zombie: false,
+            cpu_ticks: 0,
+            resident_pages: 0,
+        };
         for name in ["node", "a b", "x) S 1 1 1", ")("] {
             assert_eq!(
                 Process::parse(&format!("42 ({name}) S 7 40 9 0 -1 4194560")),
@@ -208,6 +228,9 @@ mod tests {
             );
         }
         assert_eq!(Process::parse("42 (x) Z 7 40 9 0"), Some(Process { zombie: true, ..process }));
+        let long =
+            "42 (x) S 7 40 9 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 777 1000000 88 18446744073709551615";
+        assert_eq!(Process::parse(long), Some(Process { cpu_ticks: 100, resident_pages: 88, ..process }));
         for text in ["", "42", "42 (x)", "42 (x) S 7", "x (x) S 7 40 9"] {
             assert_eq!(Process::parse(text), None, "{text:?}");
         }

@@ -65,7 +65,7 @@ mod tests {
     const SUPERVISOR: Pid = 10;
 
     fn process(pid: Pid, parent: Pid, session: Pid) -> Process {
-        Process { pid, parent, group: session, session, zombie: false }
+        Process { pid, parent, group: session, session, zombie: false, cpu_ticks: 0, resident_pages: 0 }
     }
 
     #[test]

@@ -23,7 +23,12 @@ fn a_copy_that_runs_whatever_the_umask_was() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o755);
     let version = Command::new(&path).arg("--version").output().unwrap();
     assert!(String::from_utf8(version.stdout).unwrap().starts_with("workerapp-supervisor "));
-    assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 1, "nothing is left beside it");
+    let mut names: Vec<_> =
+        fs::read_dir(&directory.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["supervisor", "supervisor.node.cjs"]);
+    let mode = fs::metadata(format!("{path}.node.cjs")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o644);
 }
 
 #[test]
@@ -46,7 +51,9 @@ fn failures_name_the_path() {
     let (code, text) = install("/nosuch/directory/supervisor");
     assert_eq!(code, 1);
     assert!(
-        text.starts_with("[workerapp] error: cannot install to /nosuch/directory/supervisor: No such file"),
+        text.starts_with(
+            "[workerapp] error: cannot install to /nosuch/directory/supervisor.node.cjs: No such file"
+        ),
         "{text}"
     );
 }

@@ -47,6 +47,31 @@ fn it_is_small_and_sleeps() {
     assert!(resident <= 8_192, "{resident} kB in a build that is not even optimised");
 }
 
+#[test]
+fn metrics_of_each_worker() {
+    let supervisor = Setup::new(&["node", &app("server.js")]).workers(2).ready();
+    supervisor.wait_answers(2);
+    let sum = |family: &str| -> f64 {
+        (0..2).map(|worker| supervisor.metric(&format!("{family}{{worker=\"{worker}\"}}"))).sum()
+    };
+    assert!(sum("workerapp_worker_resident_bytes") > 2.0 * 20e6, "two Node processes");
+    assert!(sum("workerapp_worker_cpu_seconds_total") > 0.02);
+    assert!((sum("workerapp_worker_up") - 2.0).abs() < 0.1);
+    // What Node tells is an answer to the scrape before.
+    let asked = wait_for("Node's own numbers", || {
+        supervisor
+            .status()
+            .matches("\"node\":{\"requests\":")
+            .nth(1)
+            .map(|_| sum("workerapp_worker_requests_total"))
+    });
+    for _ in 0..50 {
+        supervisor.get("/").unwrap();
+    }
+    wait_for("50 requests more", || (sum("workerapp_worker_requests_total") >= asked + 50.0).then_some(()));
+    assert!(sum("workerapp_worker_event_loop_utilization") <= 2.0);
+}
+
 /// libuv#4740, #4146, nodejs#59200: the count from the cgroup, with fractions.
 #[test]
 fn libuv_4740_workers_follow_the_cgroups_limit() {

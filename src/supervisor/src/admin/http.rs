@@ -10,6 +10,9 @@ pub(crate) struct Request {
     pub(super) method: String,
     /// Without the query.
     pub(super) path: String,
+    pub(super) query: String,
+    /// From inside the pod; the connection knows.
+    pub(super) local: bool,
 }
 
 /// What a buffer holds so far.
@@ -28,8 +31,9 @@ pub(super) fn parse(buffer: &[u8]) -> Parsed {
     match request.parse(buffer) {
         Ok(httparse::Status::Complete(_)) => match (request.method, request.path) {
             (Some(method), Some(target)) => {
-                let path = target.split(['?', '#']).next().unwrap_or_default();
-                Parsed::Complete(Request { method: method.to_owned(), path: path.to_owned() })
+                let (path, query) = target.split_once('?').unwrap_or((target, ""));
+                let (method, path, query) = (method.to_owned(), path.to_owned(), query.to_owned());
+                Parsed::Complete(Request { method, path, query, local: false })
             }
             _ => Parsed::Wrong(Response::text(400, "not a request\n")),
         },
@@ -39,6 +43,21 @@ pub(super) fn parse(buffer: &[u8]) -> Parsed {
         Ok(httparse::Status::Partial) => Parsed::Incomplete,
         Err(httparse::Error::TooManyHeaders) => Parsed::Wrong(Response::text(431, "too many headers\n")),
         Err(error) => Parsed::Wrong(Response::text(400, &format!("{error}\n"))),
+    }
+}
+
+impl Request {
+    /// The client does not want the body.
+    pub(crate) fn is_head(&self) -> bool {
+        self.method == "HEAD"
+    }
+
+    /// The value of a parameter in the query.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.query
+            .split('&')
+            .find_map(|part| part.split_once('=').filter(|(known, _)| *known == name))
+            .map(|p| p.1)
     }
 }
 
@@ -60,13 +79,16 @@ impl Response {
         Self::new(status, "text/plain; charset=utf-8", body.to_owned())
     }
 
-    pub(super) fn with_head_only(self, head_only: bool) -> Self {
+    pub(crate) fn with_head_only(self, head_only: bool) -> Self {
         Self { head_only, ..self }
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {
         let phrase = match self.status {
             200 => "OK",
+            202 => "Accepted",
+            403 => "Forbidden",
+            409 => "Conflict",
             400 => "Bad Request",
             404 => "Not Found",
             405 => "Method Not Allowed",
@@ -94,9 +116,12 @@ mod tests {
 
     #[test]
     fn requests() {
-        let get = |path: &str| Parsed::Complete(Request { method: "GET".into(), path: path.into() });
-        assert_eq!(parse(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"), get("/readyz"));
-        assert_eq!(parse(b"GET /metrics?x=1 HTTP/1.0\r\n\r\n"), get("/metrics"));
+        let get = |path: &str, query: &str| {
+            let (method, path, query) = ("GET".into(), path.into(), query.into());
+            Parsed::Complete(Request { method, path, query, local: false })
+        };
+        assert_eq!(parse(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"), get("/readyz", ""));
+        assert_eq!(parse(b"GET /metrics?x=1 HTTP/1.0\r\n\r\n"), get("/metrics", "x=1"));
         assert_eq!(parse(b"GET /readyz HTTP/1.1\r\nHo"), Parsed::Incomplete);
         assert_eq!(parse(b""), Parsed::Incomplete);
         for nonsense in [&b"\x16\x03\x01\x02\x00"[..], b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"] {

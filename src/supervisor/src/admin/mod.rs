@@ -1,22 +1,28 @@
-//! The admin port: a small HTTP/1.1 server for probes, metrics and the command line.
+//! The admin port: a small HTTP/1.1 server for probes, metrics, the command line, and the workers themselves.
 
+mod answers;
+mod channel;
+mod connection;
 mod http;
 mod json;
-mod metrics;
+mod metrics_page;
 mod snapshot;
-mod status;
+mod status_page;
 
+pub(crate) use answers::{Answer, answer, metrics, readiness, status};
+pub(crate) use channel::Stats;
+pub(crate) use http::{Request, Response};
 pub(crate) use snapshot::{Snapshot, WorkerSnapshot};
 
 use crate::error::Error;
-use crate::fleet::{Readiness, Time};
+use crate::fleet::{Generation, Time};
 use crate::sys::poll::{Interest, Poll};
 use crate::sys::socket;
-pub(crate) use http::{Request, Response};
-
+use channel::Channel;
+use connection::{Connection, Next, Received};
 use http::Parsed;
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -24,36 +30,22 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Probes, a scraper and a person need a handful.
 const MOST_CONNECTIONS: usize = 64;
+/// Each worker may be a cluster of processes.
+const MOST_CHANNELS: usize = 4096;
 
 /// The server and its connections.
 #[derive(Debug)]
 pub(crate) struct Admin {
     listener: TcpListener,
     connections: BTreeMap<u64, Connection>,
+    channels: BTreeMap<u64, (TcpStream, Channel)>,
     last_id: u64,
-}
-
-#[derive(Debug)]
-struct Connection {
-    stream: TcpStream,
-    request: Vec<u8>,
-    /// Empty until the request is complete.
-    response: Vec<u8>,
-    sent: usize,
-    deadline: Time,
-}
-
-/// What becomes of a connection.
-#[derive(Debug, PartialEq, Eq)]
-enum Next {
-    WaitToWrite,
-    Close,
 }
 
 impl Admin {
     pub(crate) fn listen(port: u16) -> Result<Self, Error> {
         let listener = socket::listen_everywhere(port).map_err(|source| Error::AdminPort { port, source })?;
-        Ok(Self { listener, connections: BTreeMap::new(), last_id: 0 })
+        Ok(Self { listener, connections: BTreeMap::new(), channels: BTreeMap::new(), last_id: 0 })
     }
 
     pub(crate) fn listener(&self) -> &TcpListener {
@@ -62,34 +54,35 @@ impl Admin {
 
     /// Takes in new connections; `token` makes the number that the poll knows each by.
     pub(crate) fn accept(&mut self, poll: &Poll, now: Time, token: impl Fn(u64) -> u64) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        while let Ok((stream, peer)) = self.listener.accept() {
             if self.connections.len() >= MOST_CONNECTIONS {
                 continue;
             }
             self.last_id += 1;
             let id = self.last_id;
             if stream.set_nonblocking(true).is_ok() && poll.add(&stream, token(id), Interest::Read).is_ok() {
-                let deadline = now + PATIENCE;
-                let connection =
-                    Connection { stream, request: Vec::new(), response: Vec::new(), sent: 0, deadline };
-                self.connections.insert(id, connection);
+                let local = peer.ip().to_canonical().is_loopback();
+                self.connections.insert(id, Connection::new(stream, local, now + PATIENCE));
             }
         }
     }
 
     /// Reads from a connection; answers its request once that is complete.
     pub(crate) fn read(&mut self, id: u64) -> Option<Request> {
-        let connection = self.connections.get_mut(&id)?;
-        if !connection.response.is_empty() {
+        if self.channels.contains_key(&id) {
+            self.read_channel(id);
             return None;
         }
-        let ended = connection.read();
-        match (http::parse(&connection.request), ended) {
-            (_, Err(_)) | (Parsed::Incomplete, Ok(true)) => {
+        let connection = self.connections.get_mut(&id).filter(|connection| !connection.is_answered())?;
+        let received = connection.read();
+        match (http::parse(connection.request()), received) {
+            (_, Err(_)) | (Parsed::Incomplete, Ok(Received::End)) => {
                 self.connections.remove(&id);
             }
-            (Parsed::Complete(request), Ok(_)) => return Some(request),
-            (Parsed::Incomplete, Ok(false)) => {}
+            (Parsed::Complete(request), Ok(_)) => {
+                return Some(Request { local: connection.is_local(), ..request });
+            }
+            (Parsed::Incomplete, Ok(Received::More)) => {}
             (Parsed::Wrong(response), Ok(_)) => self.respond(id, response),
         }
         None
@@ -97,88 +90,71 @@ impl Admin {
 
     pub(crate) fn respond(&mut self, id: u64, response: Response) {
         if let Some(connection) = self.connections.get_mut(&id) {
-            connection.response = response.into_bytes();
+            connection.answer(response.into_bytes());
         }
     }
 
     /// Sends what there is to send.
     pub(crate) fn write(&mut self, poll: &Poll, id: u64, token: u64) {
-        let Some(connection) = self.connections.get_mut(&id).filter(|c| !c.response.is_empty()) else {
+        let Some(connection) = self.connections.get_mut(&id).filter(|connection| connection.is_answered())
+        else {
             return;
         };
         match connection.write() {
-            Ok(Next::WaitToWrite) if poll.change(&connection.stream, token, Interest::Write).is_ok() => {}
+            Ok(Next::WaitToWrite) if poll.change(connection.stream(), token, Interest::Write).is_ok() => {}
             _ => {
                 self.connections.remove(&id);
             }
         }
     }
 
+    /// From here on the connection is a worker's channel.
+    pub(crate) fn open_channel(&mut self, id: u64, generation: Generation) {
+        if self.channels.len() >= MOST_CHANNELS {
+            return;
+        }
+        if let Some(connection) = self.connections.remove(&id) {
+            self.channels.insert(id, (connection.into_stream(), Channel::new(generation)));
+        }
+    }
+
+    fn read_channel(&mut self, id: u64) {
+        let Some((stream, channel)) = self.channels.get_mut(&id) else { return };
+        let mut bytes = Vec::new();
+        let received = connection::read(stream, &mut bytes, usize::MAX);
+        let is_sane = channel.receive(&bytes);
+        if !is_sane || !matches!(received, Ok(Received::More)) {
+            self.channels.remove(&id);
+        }
+    }
+
+    /// Says something to every process of a start that has a channel.
+    pub(crate) fn say(&mut self, generation: Generation, line: &str) {
+        for (stream, channel) in self.channels.values_mut() {
+            if channel.generation == generation {
+                // A few bytes: if they do not fit the process has not read for long, and is not going to drain.
+                let _ = stream.write_all(line.as_bytes());
+            }
+        }
+    }
+
+    /// Has every process of a start that has a channel finished its connections?
+    pub(crate) fn is_drained(&self, generation: Generation) -> bool {
+        let mut mine = self.channels.values().filter(|(_, channel)| channel.generation == generation);
+        mine.all(|(_, channel)| channel.drained)
+    }
+
+    /// What the processes of a start told about themselves.
+    pub(crate) fn stats(&self, generation: Generation) -> impl Iterator<Item = Stats> {
+        let mine = self.channels.values().filter(move |(_, channel)| channel.generation == generation);
+        mine.filter_map(|(_, channel)| channel.stats)
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.connections.values().map(|connection| connection.deadline).min()
+        self.connections.values().map(Connection::deadline).min()
     }
 
     pub(crate) fn expire(&mut self, now: Time) {
-        self.connections.retain(|_, connection| connection.deadline > now);
-    }
-}
-
-impl Connection {
-    /// Reads what there is; answers whether the client has finished sending.
-    fn read(&mut self) -> io::Result<bool> {
-        let mut buffer = [0; 4096];
-        loop {
-            if self.request.len() > http::LONGEST_HEAD {
-                return Ok(false);
-            }
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return Ok(true),
-                Ok(n) => self.request.extend_from_slice(buffer.get(..n).unwrap_or_default()),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    fn write(&mut self) -> io::Result<Next> {
-        while let Some(rest) = self.response.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match self.stream.write(rest) {
-                Ok(0) => return Ok(Next::Close),
-                Ok(n) => self.sent += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Next::WaitToWrite),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(Next::Close)
-    }
-}
-
-/// What to say to a request; `snapshot` is asked for only where it is needed.
-pub(crate) fn answer(request: &Request, snapshot: impl FnOnce() -> Snapshot) -> Response {
-    if !matches!(request.method.as_str(), "GET" | "HEAD") {
-        return Response::text(405, "only GET\n").with_head_only(false);
-    }
-    let response = match request.path.as_str() {
-        // It is answered, so the event loop runs; that is all there is to know.
-        "/livez" | "/healthz" => Response::text(200, "ok\n"),
-        "/readyz" => readyz(&snapshot().readiness),
-        "/metrics" => {
-            Response::new(200, "text/plain; version=0.0.4; charset=utf-8", metrics::render(&snapshot()))
-        }
-        "/status" => Response::new(200, "application/json", status::render(&snapshot())),
-        _ => Response::text(404, "there are /livez, /readyz, /metrics and /status\n"),
-    };
-    response.with_head_only(request.method == "HEAD")
-}
-
-fn readyz(readiness: &Readiness) -> Response {
-    match readiness {
-        Readiness::Ready => Response::text(200, "ok\n"),
-        Readiness::NotReady(reasons) => {
-            let lines: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-            Response::text(503, &(lines.join("\n") + "\n"))
-        }
+        self.connections.retain(|_, connection| connection.deadline() > now);
     }
 }

@@ -1,5 +1,6 @@
 //! What the admin port shows, as it was at one moment.
 
+use super::Stats;
 use crate::fleet::{Readiness, Restarts, Time};
 use crate::sharing::Mode;
 use crate::sys::process::{ExitStatus, Pid};
@@ -36,4 +37,10 @@ pub(crate) struct WorkerSnapshot {
     pub(crate) listens: Vec<SocketAddr>,
     /// Connections that wait to be accepted.
     pub(crate) queue: u32,
+    /// CPU time of its process tree.
+    pub(crate) cpu: Duration,
+    /// Resident memory of its process tree, in bytes; shared pages count for each process.
+    pub(crate) resident: u64,
+    /// What Node tells from inside, summed over the processes of a tree.
+    pub(crate) node: Option<Stats>,
 }

@@ -1,6 +1,6 @@
 //! Starts, ends and restarts of single workers.
 
-use super::{Action, Fleet, Generation, Instance, Notice, Phase, Time, WorkerId, backoff};
+use super::{Action, Cause, Fleet, Generation, Instance, Notice, Phase, Slot, Time, WorkerId, backoff};
 use crate::sys::process::{ExitStatus, Pid};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -29,16 +29,24 @@ impl Fleet {
     }
 
     fn start(&mut self, now: Time, id: WorkerId) {
+        let Some(slot) = self.workers.iter().find(|w| w.id == id).map(|worker| worker.slot) else { return };
+        let generation = self.launch(now, id, slot);
+        if let Some(worker) = self.workers.iter_mut().find(|w| w.id == id) {
+            worker.start_at = None;
+            worker.current = Some(generation);
+        }
+    }
+
+    /// A new start of a worker, whatever it is for.
+    pub(super) fn launch(&mut self, now: Time, worker: WorkerId, slot: Slot) -> Generation {
         self.last_generation += 1;
         let generation = self.last_generation;
-        let Some(worker) = self.workers.iter_mut().find(|w| w.id == id) else { return };
-        worker.start_at = None;
-        worker.current = Some(generation);
-        let slot = worker.slot;
+        let phase = Phase::Starting;
         let instance =
-            Instance { worker: id, slot, pid: None, started: now, phase: Phase::Starting, elsewhere: None };
+            Instance { worker, slot, pid: None, started: now, phase, elsewhere: None, cause: None };
         self.instances.insert(generation, instance);
-        self.actions.push(Action::Start { worker: id, generation, slot });
+        self.actions.push(Action::Start { worker, generation, slot });
+        generation
     }
 
     pub(super) fn started(&mut self, generation: Generation, pid: Pid) {
@@ -88,48 +96,81 @@ impl Fleet {
         let (worker, took) = (instance.worker, now.saturating_sub(instance.started));
         self.tell(Notice::Ready { worker, took, port: self.settings.main_port });
         self.note_completeness();
+        self.succeed(now, generation);
+        self.finish_replacement(now);
     }
 
     pub(super) fn exited(&mut self, now: Time, generation: Generation, status: ExitStatus) {
         let Some(instance) = self.instances.get_mut(&generation) else { return };
-        let listened = instance.listening_since().map(|since| now.saturating_sub(since));
-        let kill_at = now + LEFTOVERS;
-        instance.phase = Phase::Ended { status, listened, kill_at, kills: 0 };
-        let (id, ran) = (instance.worker, now.saturating_sub(instance.started));
-        self.actions.push(Action::Steer);
-        let serves = self.serves();
-        let Some(worker) = self.workers.iter_mut().find(|w| w.id == id && w.current == Some(generation))
-        else {
-            return;
+        let before = instance.phase;
+        instance.phase = Phase::Ended { status, kill_at: now + LEFTOVERS, kills: 0 };
+        let end = End {
+            worker: instance.worker,
+            status,
+            ran: now.saturating_sub(instance.started),
+            listened: instance.listened(before).map(|since| now.saturating_sub(since)),
+            planned: matches!(before, Phase::Draining { .. } | Phase::Stopping { .. }),
+            cause: instance.cause,
         };
-        worker.last_exit = Some(status);
-        let lasted = listened.is_some_and(|time| time >= LASTING);
+        self.actions.push(Action::Steer);
+        if !self.serves() {
+            self.tell(Notice::Stopped { worker: end.worker, status });
+            self.stop_the_rest();
+        } else if self.successor_failed(generation) {
+            self.tell(Notice::Exited {
+                worker: end.worker,
+                status,
+                ran: end.ran,
+                listened: false,
+                failures: 0,
+            });
+        } else if self.workers.iter().any(|worker| worker.current == Some(generation)) {
+            self.worker_ended(now, &end);
+        } else {
+            self.tell(Notice::Stopped { worker: end.worker, status });
+        }
+    }
+
+    /// A worker's current start ended, while connections are wanted.
+    fn worker_ended(&mut self, now: Time, end: &End) {
+        let Some(worker) = self.workers.iter_mut().find(|w| w.id == end.worker) else { return };
+        worker.last_exit = Some(end.status);
+        let lasted = end.planned || end.listened.is_some_and(|time| time >= LASTING);
         worker.failures = if lasted { 0 } else { worker.failures + 1 };
-        if !serves {
-            self.tell(Notice::Stopped { worker: id, status });
-            return;
+        let cause = match (end.cause.filter(|_| end.planned), end.listened, end.status) {
+            (Some(cause), _, _) => cause,
+            (None, None, _) => Cause::NeverListened,
+            (None, _, ExitStatus::Code(_)) => Cause::Exit,
+            (None, _, ExitStatus::Signal(_)) => Cause::Signal,
+        };
+        worker.restarts.count(cause);
+        let (failures, listened) = (worker.failures, end.listened.is_some());
+        self.tell(Notice::Exited {
+            worker: end.worker,
+            status: end.status,
+            ran: end.ran,
+            listened,
+            failures,
+        });
+        if !end.planned {
+            self.drop_successor_of(now, end.worker);
         }
-        match (listened, status) {
-            (None, _) => worker.restarts.never_listened += 1,
-            (_, ExitStatus::Code(_)) => worker.restarts.exit += 1,
-            (_, ExitStatus::Signal(_)) => worker.restarts.signal += 1,
-        }
-        let failures = worker.failures;
-        self.tell(Notice::Exited { worker: id, status, ran, listened: listened.is_some(), failures });
         self.note_completeness();
-        self.give_up_if_hopeless(now, status);
+        self.give_up_if_hopeless(now, end.status);
     }
 
     pub(super) fn gone(&mut self, now: Time, generation: Generation) {
         let Some(instance) = self.instances.remove(&generation) else { return };
-        let Some(worker) = self.workers.iter_mut().find(|w| w.current == Some(generation)) else { return };
-        worker.current = None;
-        worker.slot = instance.slot;
-        let delay = backoff::delay(worker.failures, &mut self.random);
-        worker.start_at = Some(now + delay);
-        if self.serves() {
-            self.start_due(now);
+        if let Some(worker) = self.workers.iter_mut().find(|w| w.current == Some(generation)) {
+            worker.current = None;
+            worker.slot = instance.slot;
+            let delay = backoff::delay(worker.failures, &mut self.random);
+            worker.start_at = Some(now + delay);
+            if self.serves() {
+                self.start_due(now);
+            }
         }
+        self.finish_replacement(now);
     }
 
     /// When every worker keeps failing and none listens, the container had better end: with the worker's own code,
@@ -155,8 +196,11 @@ impl Fleet {
             match &mut instance.phase {
                 Phase::Starting => self.ready(now, generation),
                 Phase::Listening { .. } => {}
-                Phase::Ended { kills, .. } if *kills == MOST_KILLS => self.gone(now, generation),
-                Phase::Ended { kill_at, kills, .. } => {
+                Phase::Draining { .. } => self.quiet(now, generation),
+                Phase::Stopping { kills, .. } | Phase::Ended { kills, .. } if *kills == MOST_KILLS => {
+                    self.gone(now, generation);
+                }
+                Phase::Stopping { kill_at, kills } | Phase::Ended { kill_at, kills, .. } => {
                     *kills += 1;
                     *kill_at = now + KILL_PAUSE;
                     self.actions.push(Action::Kill(generation));
@@ -170,7 +214,21 @@ impl Fleet {
         match instance.phase {
             Phase::Starting if self.settings.main_port.is_none() => Some(instance.started + SETTLED),
             Phase::Starting | Phase::Listening { .. } => None,
-            Phase::Ended { kill_at, .. } => Some(kill_at),
+            Phase::Draining { until } => Some(until),
+            Phase::Stopping { kill_at, .. } | Phase::Ended { kill_at, .. } => Some(kill_at),
         }
     }
+}
+
+/// The end of one start, with what is to be known about it.
+struct End {
+    worker: WorkerId,
+    status: ExitStatus,
+    ran: Duration,
+    /// For how long it took connections.
+    listened: Option<Duration>,
+    /// It was asked to end.
+    planned: bool,
+    /// Why it was.
+    cause: Option<Cause>,
 }

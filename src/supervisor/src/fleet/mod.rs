@@ -7,16 +7,20 @@ mod backoff;
 mod lifecycle;
 mod notice;
 mod readiness;
+mod replace;
+mod restarts;
 mod stop;
 #[cfg(test)]
 mod tests;
 
 pub use notice::{Notice, Severity};
 pub use readiness::{Readiness, Reason};
+pub use restarts::{Cause, Restarts};
 
 use crate::sys::process::{ExitStatus, Pid};
 use crate::sys::signal::Signal;
 use backoff::Random;
+use replace::Replacements;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -45,6 +49,10 @@ pub struct Settings {
     pub lame_duck: Duration,
     /// From the request to stop to its end, all included.
     pub grace: Duration,
+    /// A worker that is to go may finish what it has begun for so long.
+    pub drain: Duration,
+    /// A successor starts beside its predecessor, which stops only when the successor listens.
+    pub overlap: bool,
     /// Where randomness starts.
     pub seed: u64,
 }
@@ -91,6 +99,32 @@ pub enum Event {
         /// Which start.
         generation: Generation,
     },
+    /// A start that was asked to drain has no connections left that it could finish.
+    Quiet {
+        /// Which start.
+        generation: Generation,
+    },
+    /// Every worker is to be replaced, one after the other.
+    Roll,
+    /// One worker is to be replaced.
+    Replace {
+        /// The start that has had its time.
+        generation: Generation,
+        /// Why.
+        cause: Cause,
+    },
+    /// A start takes no connections any more, and will not do so again.
+    Hung {
+        /// Which start.
+        generation: Generation,
+        /// For how long.
+        time: Duration,
+    },
+    /// There should be so many workers now.
+    Resize {
+        /// At least one.
+        workers: u32,
+    },
     /// Nothing is left of any tree (looked for only while stopping).
     Childless,
     /// Somebody wants all of it to end.
@@ -116,11 +150,22 @@ pub enum Action {
         /// With the sockets of this slot.
         slot: Slot,
     },
+    /// Let the tree finish what it has begun; answer with [`Event::Quiet`].
+    Drain {
+        /// Which start.
+        generation: Generation,
+        /// Connections that were on their way must have had so much time to arrive.
+        settle: Duration,
+        /// How long there is.
+        patience: Duration,
+    },
     /// Send the stop signal to the tree.
     Terminate(Generation),
+    /// SIGABRT to the tree: it hangs, and a trace of where may help its author.
+    Abort(Generation),
     /// SIGKILL to what is left of the tree.
     Kill(Generation),
-    /// The stop signal to every process below us.
+    /// The stop signal to every process below us that has not got it yet.
     TerminateAll,
     /// SIGKILL to every process below us.
     KillAll,
@@ -142,12 +187,22 @@ pub enum Phase {
         /// Since then.
         since: Time,
     },
+    /// It gets no new connections and finishes those it has.
+    Draining {
+        /// Then it is asked to stop in any case.
+        until: Time,
+    },
+    /// It was asked to stop.
+    Stopping {
+        /// When it is killed.
+        kill_at: Time,
+        /// How often that was tried.
+        kills: u32,
+    },
     /// Its first process is dead; what it left behind is being removed.
     Ended {
         /// How it ended.
         status: ExitStatus,
-        /// For how long it had listened.
-        listened: Option<Duration>,
         /// When the rest is killed.
         kill_at: Time,
         /// How often that was tried.
@@ -170,17 +225,8 @@ pub struct Instance {
     pub phase: Phase,
     /// Where it listens in vain: not on the declared port, or not for others.
     pub elsewhere: Option<SocketAddr>,
-}
-
-/// Restarts, by what made them necessary.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Restarts {
-    /// It ended by itself.
-    pub exit: u64,
-    /// A signal ended it.
-    pub signal: u64,
-    /// It ended before it had listened.
-    pub never_listened: u64,
+    /// Why it is to end, when that was decided here.
+    pub cause: Option<Cause>,
 }
 
 /// One worker over all its starts.
@@ -190,6 +236,8 @@ pub struct Worker {
     pub id: WorkerId,
     /// The start that counts now.
     pub current: Option<Generation>,
+    /// The start that is to take its place.
+    pub successor: Option<Generation>,
     /// The slot that is its own, also between two starts: connections may wait there.
     pub slot: Slot,
     /// When it is started next, if it does not run.
@@ -215,6 +263,7 @@ pub struct Fleet {
     ever_started: bool,
     /// Have all workers been ready once?
     was_complete: bool,
+    replacements: Replacements,
     stop: Option<Stop>,
     random: Random,
     actions: Vec<Action>,
@@ -232,6 +281,7 @@ impl Fleet {
             last_generation: 0,
             ever_started: false,
             was_complete: false,
+            replacements: Replacements::default(),
             stop: None,
             actions: Vec::new(),
         }
@@ -248,6 +298,11 @@ impl Fleet {
             Event::Listens { generation, address } => self.listens(now, generation, address),
             Event::Exited { generation, status } => self.exited(now, generation, status),
             Event::Gone { generation } => self.gone(now, generation),
+            Event::Quiet { generation } => self.quiet(now, generation),
+            Event::Roll => self.roll(now),
+            Event::Replace { generation, cause } => self.replace(now, generation, cause),
+            Event::Hung { generation, time } => self.hung(now, generation, time),
+            Event::Resize { workers } => self.resize(now, workers),
             Event::Childless => self.childless(),
             Event::StopRequested { signal, interactive } => self.stop_requested(now, signal, interactive),
             Event::Tick => self.tick(now),
@@ -263,6 +318,7 @@ impl Fleet {
             times.extend(self.workers.iter().filter_map(|worker| worker.start_at));
             times.extend(self.instances.values().filter_map(|instance| self.complaint_due(instance)));
         }
+        times.extend(self.successor_deadline());
         times.extend(self.instances.values().filter_map(|instance| self.phase_deadline(instance)));
         times.into_iter().min()
     }
@@ -274,7 +330,8 @@ impl Fleet {
 
     /// May new connections go to this start, once it listens?
     pub fn takes_connections(&self, generation: Generation) -> bool {
-        self.instances.get(&generation).is_some_and(|i| !matches!(i.phase, Phase::Ended { .. }))
+        let phase = self.instances.get(&generation).map(|instance| instance.phase);
+        matches!(phase, Some(Phase::Starting | Phase::Listening { .. }))
     }
 
     /// All workers, by number.
@@ -300,6 +357,7 @@ impl Fleet {
         if self.serves() {
             self.start_due(now);
             self.complain(now);
+            self.advance_replacements(now);
         }
     }
 
@@ -318,6 +376,7 @@ impl Worker {
         Self {
             id,
             current: None,
+            successor: None,
             slot,
             start_at: Some(Time::ZERO),
             failures: 0,
@@ -333,7 +392,17 @@ impl Instance {
     pub fn listening_since(&self) -> Option<Time> {
         match self.phase {
             Phase::Listening { since } => Some(since),
-            Phase::Starting | Phase::Ended { .. } => None,
+            _ => None,
+        }
+    }
+
+    /// Since when it took connections, as it was in an earlier phase.
+    fn listened(&self, phase: Phase) -> Option<Time> {
+        match phase {
+            Phase::Listening { since } => Some(since),
+            // It would not have been drained otherwise.
+            Phase::Draining { .. } => Some(self.started),
+            Phase::Starting | Phase::Stopping { .. } | Phase::Ended { .. } => None,
         }
     }
 }

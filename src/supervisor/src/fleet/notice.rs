@@ -1,6 +1,6 @@
 //! What the supervisor tells the user in the container's log.
 
-use super::{Reason, WorkerId};
+use super::{Cause, Reason, WorkerId};
 use crate::sys::process::ExitStatus;
 use crate::sys::signal::Signal;
 use std::fmt;
@@ -27,6 +27,11 @@ pub enum Notice {
     CannotRun { worker: WorkerId, why: String },
     GivingUp { status: ExitStatus, failures: u32 },
     Complaint(Reason),
+    Rolling { workers: usize },
+    Replacing { worker: WorkerId, cause: Cause },
+    ReplacementFailed { worker: WorkerId },
+    Replaced,
+    Hung { worker: WorkerId, time: Duration },
     Stopping { signal: Signal, lame_duck: Duration, patience: Duration },
     Hastened { signal: Signal },
     Killing,
@@ -36,10 +41,18 @@ impl Notice {
     /// How much it matters.
     pub fn severity(&self) -> Severity {
         match self {
-            Self::Ready { .. } | Self::Stopped { .. } | Self::Stopping { .. } | Self::Hastened { .. } => {
-                Severity::Info
-            }
-            Self::Exited { .. } | Self::Complaint(_) | Self::Killing => Severity::Warning,
+            Self::Ready { .. }
+            | Self::Stopped { .. }
+            | Self::Stopping { .. }
+            | Self::Hastened { .. }
+            | Self::Rolling { .. }
+            | Self::Replacing { .. }
+            | Self::Replaced => Severity::Info,
+            Self::Exited { .. }
+            | Self::Complaint(_)
+            | Self::Killing
+            | Self::Hung { .. }
+            | Self::ReplacementFailed { .. } => Severity::Warning,
             Self::CannotRun { .. } | Self::GivingUp { .. } => Severity::Error,
         }
     }
@@ -72,6 +85,25 @@ impl fmt::Display for Notice {
                 status.code()
             ),
             Self::Complaint(reason) => reason.fmt(f),
+            Self::Rolling { workers } => write!(f, "rolling restart of {workers} workers, one at a time"),
+            Self::Replacing { worker, cause } => {
+                let why = match cause {
+                    Cause::Age => "has reached its age",
+                    Cause::Memory => "has grown too large",
+                    Cause::Requests => "has answered enough requests",
+                    _ => "is due",
+                };
+                write!(f, "worker {worker} {why}: replacing it")
+            }
+            Self::ReplacementFailed { worker } => {
+                let what = "did not come to listen: the restart is off, the old workers go on";
+                write!(f, "the successor of worker {worker} {what}")
+            }
+            Self::Replaced => f.write_str("every worker that was due is replaced"),
+            Self::Hung { worker, time } => {
+                let time = Seconds(*time);
+                write!(f, "worker {worker} has taken no connection for {time}, though some wait: ending it")
+            }
             Self::Stopping { signal, lame_duck, patience } if lame_duck.is_zero() => {
                 write!(f, "{signal}: stopping; workers get {} before they are killed", Seconds(*patience))
             }

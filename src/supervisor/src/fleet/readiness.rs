@@ -129,6 +129,9 @@ impl Fleet {
         };
         match (instance.phase, instance.elsewhere, self.settings.main_port) {
             (super::Phase::Listening { .. }, _, _) => None,
+            (super::Phase::Draining { .. } | super::Phase::Stopping { .. }, _, _) => {
+                Some(Reason::Restarting { worker: worker.id, status: worker.last_exit, failures: 0 })
+            }
             (super::Phase::Ended { status, .. }, _, _) => Some(Reason::Restarting {
                 worker: worker.id,
                 status: Some(status),

@@ -1,6 +1,6 @@
 //! The end of everything: readiness off, lame duck, drain, SIGKILL, all within the grace period.
 
-use super::{Action, Fleet, Notice, Time};
+use super::{Action, Fleet, Generation, Notice, Phase, Time};
 use crate::sys::signal::Signal;
 use std::time::Duration;
 
@@ -27,8 +27,10 @@ pub(super) struct Stop {
 enum Stage {
     /// Not ready any more, but serving: endpoints take a while to leave every node's tables.
     LameDuck { until: Time },
-    /// The workers were told to stop.
+    /// The workers finish what they have begun; each is asked to stop when it has.
     Draining,
+    /// Everything was asked to stop.
+    Terminated,
     /// They are being killed.
     Killing { round: u32, next: Time },
     /// Nothing is left to do.
@@ -43,7 +45,7 @@ impl Stop {
     pub(super) fn deadline(&self) -> Option<Time> {
         match self.stage {
             Stage::LameDuck { until } => Some(until),
-            Stage::Draining => Some(self.kill_at),
+            Stage::Draining | Stage::Terminated => Some(self.kill_at),
             Stage::Killing { next, .. } => Some(next),
             Stage::Over => None,
         }
@@ -56,9 +58,13 @@ impl Fleet {
             None => self.begin_stop(now, signal, interactive),
             Some(Stage::LameDuck { .. }) => {
                 self.tell(Notice::Hastened { signal });
-                self.drain();
+                self.drain(now);
             }
             Some(Stage::Draining) => {
+                self.tell(Notice::Hastened { signal });
+                self.terminate_all(now);
+            }
+            Some(Stage::Terminated) => {
                 self.tell(Notice::Hastened { signal });
                 self.kill_all(now);
             }
@@ -81,7 +87,7 @@ impl Fleet {
         self.stop = Some(Stop { stage: Stage::LameDuck { until }, kill_at: now + patience, code: 0 });
         self.tell(Notice::Stopping { signal, lame_duck, patience });
         if lame_duck.is_zero() {
-            self.drain();
+            self.drain(now);
         }
     }
 
@@ -89,12 +95,39 @@ impl Fleet {
     pub(super) fn abandon(&mut self, now: Time, code: i32) {
         let patience = ABANDON.min(self.settings.grace);
         self.stop = Some(Stop { stage: Stage::Draining, kill_at: now + patience, code });
-        self.actions.push(Action::TerminateAll);
+        self.terminate_all(now);
     }
 
-    fn drain(&mut self) {
-        if let Some(stop) = &mut self.stop {
-            stop.stage = Stage::Draining;
+    fn drain(&mut self, now: Time) {
+        let Some(stop) = &mut self.stop else { return };
+        stop.stage = Stage::Draining;
+        let all: Vec<Generation> = self.instances.keys().copied().collect();
+        for generation in all {
+            self.retire(now, generation, Duration::ZERO);
+        }
+        self.stop_the_rest();
+    }
+
+    /// How long a worker may finish what it has begun: not so long that no time is left to stop.
+    pub(super) fn drain_patience(&self, now: Time) -> Duration {
+        let most = self.stop.as_ref().map_or(Duration::MAX, |stop| stop.kill_at.saturating_sub(now) / 2);
+        self.settings.drain.min(most)
+    }
+
+    fn terminate_all(&mut self, now: Time) {
+        let all: Vec<Generation> = self.instances.keys().copied().collect();
+        for generation in all {
+            self.terminate(now, generation);
+        }
+        self.stop_the_rest();
+    }
+
+    /// When every worker was asked to stop, what is left below us is asked too.
+    pub(super) fn stop_the_rest(&mut self) {
+        let all_asked =
+            self.instances.values().all(|i| matches!(i.phase, Phase::Stopping { .. } | Phase::Ended { .. }));
+        if let Some(stop) = self.stop.as_mut().filter(|stop| stop.stage == Stage::Draining && all_asked) {
+            stop.stage = Stage::Terminated;
             self.actions.push(Action::TerminateAll);
         }
     }
@@ -103,7 +136,7 @@ impl Fleet {
         let Some(stop) = &mut self.stop else { return };
         let round = match stop.stage {
             Stage::Killing { round, .. } => round + 1,
-            Stage::LameDuck { .. } | Stage::Draining | Stage::Over => 1,
+            _ => 1,
         };
         if stop.code == 0 {
             stop.code = KILLED;
@@ -125,8 +158,8 @@ impl Fleet {
             return;
         }
         match stop.stage {
-            Stage::LameDuck { .. } => self.drain(),
-            Stage::Draining | Stage::Killing { .. } => self.kill_all(now),
+            Stage::LameDuck { .. } => self.drain(now),
+            Stage::Draining | Stage::Terminated | Stage::Killing { .. } => self.kill_all(now),
             Stage::Over => {}
         }
     }

@@ -10,6 +10,7 @@ struct Trial {
     fleet: Fleet,
     now: Time,
     actions: Vec<Action>,
+    drains_at_once: bool,
 }
 
 fn settings(workers: u32) -> Settings {
@@ -18,13 +19,16 @@ fn settings(workers: u32) -> Settings {
         main_port: Some(PORT),
         lame_duck: Duration::from_secs(5),
         grace: Duration::from_secs(30),
+        drain: Duration::from_secs(10),
+        overlap: true,
         seed: 1,
     }
 }
 
 impl Trial {
     fn new(settings: Settings) -> Self {
-        let mut trial = Self { fleet: Fleet::new(settings), now: Time::ZERO, actions: Vec::new() };
+        let mut trial =
+            Self { fleet: Fleet::new(settings), now: Time::ZERO, actions: Vec::new(), drains_at_once: true };
         trial.event(Event::Begin);
         trial
     }
@@ -46,6 +50,9 @@ impl Trial {
                 if let Action::Start { generation, .. } = action {
                     let pid = 100 + i32::try_from(generation).unwrap();
                     events.push(Event::Started { generation, pid });
+                }
+                if let (Action::Drain { generation, .. }, true) = (&action, self.drains_at_once) {
+                    events.push(Event::Quiet { generation: *generation });
                 }
                 self.actions.push(action);
             }
@@ -87,6 +94,11 @@ impl Trial {
 
     fn take(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.actions)
+    }
+
+    /// The causes for which a worker was started again.
+    fn restarts(&self, id: WorkerId) -> Vec<(Cause, u64)> {
+        self.fleet.workers()[id as usize].restarts.iter().filter(|(_, count)| *count > 0).collect()
     }
 
     /// How often each worker was started since the last look.
@@ -135,7 +147,7 @@ fn a_worker_that_served_long_is_restarted_at_once_on_its_slot() {
     trial.take();
     trial.die(1, Died(Signal::KILL));
     assert_eq!(trial.starts(), [(1, 1)]);
-    assert_eq!(trial.fleet.workers()[1].restarts, Restarts { signal: 1, ..Restarts::default() });
+    assert_eq!(trial.restarts(1), [(Cause::Signal, 1)]);
 }
 
 #[test]
@@ -152,8 +164,7 @@ fn a_worker_that_ends_early_waits_longer_each_time() {
     assert!(waits[3] > Duration::from_millis(500), "{waits:?}");
     assert!(waits[11] > SECOND * 20 && waits[11] < SECOND * 38, "{waits:?}");
     assert_eq!(trial.exit_code(), None, "the other one serves");
-    let restarts = trial.fleet.workers()[1].restarts;
-    assert_eq!(restarts, Restarts { exit: 1, signal: 0, never_listened: 11 });
+    assert_eq!(trial.restarts(1), [(Cause::Exit, 1), (Cause::NeverListened, 11)]);
 }
 
 #[test]
@@ -416,4 +427,139 @@ fn processes_that_cannot_be_killed_do_not_keep_the_supervisor() {
     trial.stop();
     trial.pass(SECOND * 40);
     assert_eq!(trial.exit_code(), Some(137));
+}
+
+#[test]
+fn a_rolling_restart_replaces_one_worker_at_a_time_by_a_successor_that_listens() {
+    let mut trial = Trial::ready(2);
+    trial.drains_at_once = false;
+    trial.take();
+    let old = [trial.generation(0), trial.generation(1)];
+    trial.event(Event::Roll);
+    assert_eq!(trial.starts(), [(0, 2)], "beside its predecessor, on a slot of its own");
+    trial.pass(SECOND * 5);
+    assert!(trial.fleet.takes_connections(old[0]), "nothing changes before the successor listens");
+
+    let successor = trial.fleet.workers()[0].successor.unwrap();
+    trial.event(Event::Listens { generation: successor, address: "0.0.0.0:3000".parse().unwrap() });
+    assert_eq!(trial.generation(0), successor);
+    assert!(!trial.fleet.takes_connections(old[0]) && trial.fleet.takes_connections(successor));
+    assert!(!trial.take().contains(&Action::Terminate(old[0])), "it finishes what it has begun");
+    trial.event(Event::Quiet { generation: old[0] });
+    assert_eq!(trial.take(), [Action::Steer, Action::Terminate(old[0])]);
+    trial.event(Event::Exited { generation: old[0], status: Code(0) });
+    assert_eq!(trial.starts(), []);
+    trial.event(Event::Gone { generation: old[0] });
+    assert_eq!(trial.starts(), [(1, 0)], "the slot that became free");
+    assert_eq!(trial.restarts(0), [(Cause::Requested, 1)]);
+
+    let successor = trial.fleet.workers()[1].successor.unwrap();
+    trial.event(Event::Listens { generation: successor, address: "0.0.0.0:3000".parse().unwrap() });
+    trial.pass(SECOND * 11);
+    assert!(
+        trial.take().contains(&Action::Terminate(old[1])),
+        "at last it is asked although it has not finished"
+    );
+    trial.event(Event::Exited { generation: old[1], status: Died(Signal::TERM) });
+    trial.event(Event::Gone { generation: old[1] });
+    assert!(trial.take().contains(&Action::Tell(Notice::Replaced)));
+    assert_eq!(trial.reasons(), [""; 0]);
+}
+
+#[test]
+fn a_successor_that_fails_changes_nothing() {
+    let mut trial = Trial::ready(2);
+    let old = [trial.generation(0), trial.generation(1)];
+    trial.event(Event::Roll);
+    trial.take();
+    let generation = trial.fleet.workers()[0].successor.unwrap();
+    trial.event(Event::Exited { generation, status: Code(1) });
+    trial.event(Event::Gone { generation });
+    assert!(trial.take().contains(&Action::Tell(Notice::ReplacementFailed { worker: 0 })));
+    trial.pass(SECOND * 60);
+    assert_eq!(trial.starts(), []);
+    assert_eq!([trial.generation(0), trial.generation(1)], old);
+}
+
+#[test]
+fn a_successor_that_never_listens_is_given_up() {
+    let mut trial = Trial::ready(1);
+    trial.event(Event::Roll);
+    let generation = trial.fleet.workers()[0].successor.unwrap();
+    trial.take();
+    trial.pass(SECOND * 121);
+    assert!(trial.take().contains(&Action::Terminate(generation)));
+    assert!(trial.fleet.workers()[0].successor.is_none());
+}
+
+#[test]
+fn a_crash_during_a_rolling_restart_is_repaired_on_the_same_slot() {
+    let mut trial = Trial::ready(2);
+    trial.pass(SECOND * 60);
+    trial.event(Event::Roll);
+    let successor = trial.fleet.workers()[0].successor.unwrap();
+    trial.take();
+    trial.die(0, Died(Signal::KILL));
+    let actions = trial.take();
+    assert!(actions.contains(&Action::Terminate(successor)));
+    let started = |action: &Action| matches!(action, Action::Start { worker: 0, slot: 0, .. });
+    assert!(actions.iter().any(started), "where its connections wait: {actions:?}");
+    trial.listen(0);
+    let started = |action: &Action| matches!(action, Action::Start { worker: 1, .. });
+    assert!(trial.take().iter().any(started), "and the next one's turn comes");
+}
+
+#[test]
+fn without_slots_a_worker_is_replaced_in_place() {
+    let mut trial = Trial::new(Settings { overlap: false, ..settings(2) });
+    trial.listen(0);
+    trial.listen(1);
+    trial.take();
+    trial.event(Event::Roll);
+    let actions = trial.take();
+    assert!(actions.contains(&Action::Terminate(trial.generation(0))));
+    trial.die(0, Code(0));
+    assert_eq!(trial.starts(), [(0, 0)]);
+    assert_eq!(trial.restarts(0), [(Cause::Requested, 1)]);
+    trial.listen(0);
+    assert!(trial.take().contains(&Action::Terminate(trial.generation(1))), "only now the other one");
+}
+
+#[test]
+fn a_hung_worker_is_aborted_killed_and_replaced_on_its_slot() {
+    let mut trial = Trial::ready(2);
+    trial.take();
+    let generation = trial.generation(1);
+    trial.event(Event::Hung { generation, time: SECOND * 10 });
+    assert!(trial.take().contains(&Action::Abort(generation)));
+    assert!(!trial.fleet.takes_connections(generation));
+    trial.pass(SECOND * 3);
+    assert!(trial.take().contains(&Action::Kill(generation)));
+    trial.die(1, Died(Signal::KILL));
+    assert_eq!(trial.starts(), [(1, 1)]);
+    assert_eq!(trial.restarts(1), [(Cause::Hung, 1)]);
+}
+
+#[test]
+fn another_number_of_workers() {
+    let mut trial = Trial::ready(1);
+    trial.take();
+    trial.event(Event::Resize { workers: 3 });
+    assert_eq!(trial.starts(), [(1, 1), (2, 2)]);
+    assert_eq!(trial.reasons(), [""; 0], "the pod stays ready while workers are added");
+    trial.listen(1);
+    trial.listen(2);
+    let (one, two) = (trial.generation(1), trial.generation(2));
+    trial.take();
+    trial.event(Event::Resize { workers: 1 });
+    let actions = trial.take();
+    assert!(actions.contains(&Action::Terminate(one)) && actions.contains(&Action::Terminate(two)));
+    assert_eq!(trial.fleet.workers().len(), 1);
+    for generation in [one, two] {
+        trial.event(Event::Exited { generation, status: Code(0) });
+        trial.event(Event::Gone { generation });
+    }
+    assert_eq!(trial.starts(), [], "they do not come back");
+    trial.event(Event::Resize { workers: 2 });
+    assert_eq!(trial.starts(), [(1, 1)]);
 }

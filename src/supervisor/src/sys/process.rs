@@ -91,6 +91,21 @@ pub(crate) fn effective_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// Clock ticks a second, in which the kernel counts CPU time.
+pub(crate) fn ticks_per_second() -> u64 {
+    system_constant(libc::_SC_CLK_TCK).unwrap_or(100)
+}
+
+/// Bytes in a page, in which the kernel counts memory.
+pub(crate) fn page_size() -> u64 {
+    system_constant(libc::_SC_PAGESIZE).unwrap_or(4096)
+}
+
+fn system_constant(name: libc::c_int) -> Option<u64> {
+    // SAFETY: no pointers.
+    u64::try_from(unsafe { libc::sysconf(name) }).ok().filter(|value| *value > 0)
+}
+
 /// Is this descriptor a terminal?
 pub(crate) fn is_terminal(fd: i32) -> bool {
     // SAFETY: no pointers.

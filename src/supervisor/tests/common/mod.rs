@@ -345,3 +345,64 @@ impl Drop for Directory {
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
+
+/// A POST without a body: status and answer.
+pub(crate) fn post(address: SocketAddr, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
+    stream.write_all(format!("POST {path} HTTP/1.0\r\nContent-Length: 0\r\n\r\n").as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+/// An address of this machine that is not the loopback's.
+pub(crate) fn own_address() -> Option<std::net::IpAddr> {
+    let output = Command::new("hostname").arg("-I").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// A connection that is kept.
+pub(crate) struct Kept(TcpStream);
+
+/// One answer on it.
+pub(crate) struct KeptAnswer {
+    /// It is the last.
+    pub(crate) closes: bool,
+    pub(crate) body: String,
+}
+
+impl Kept {
+    pub(crate) fn connect(port: u16) -> Self {
+        Self(TcpStream::connect(("127.0.0.1", port)).unwrap())
+    }
+
+    pub(crate) fn send(&mut self) {
+        let _ = self.0.write_all(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+    }
+
+    /// `None`: the connection ended without an answer.
+    pub(crate) fn receive(&mut self) -> Option<KeptAnswer> {
+        let mut text = String::new();
+        let mut buffer = [0; 1024];
+        loop {
+            let n = self.0.read(&mut buffer).ok().filter(|n| *n > 0)?;
+            text.push_str(&String::from_utf8_lossy(&buffer[..n]));
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let head = head.to_ascii_lowercase();
+            let length: usize = head.split("content-length: ").nth(1)?.split("\r\n").next()?.parse().ok()?;
+            if body.len() >= length {
+                return Some(KeptAnswer {
+                    closes: head.contains("connection: close"),
+                    body: body.to_owned(),
+                });
+            }
+        }
+    }
+
+    pub(crate) fn ask(&mut self) -> Option<KeptAnswer> {
+        self.send();
+        self.receive()
+    }
+}

@@ -1,7 +1,7 @@
 //! `/status`: for `kubectl-workerapp` and for people.
 
 use super::json::Json;
-use super::{Snapshot, WorkerSnapshot};
+use super::{Snapshot, Stats, WorkerSnapshot};
 use crate::fleet::Readiness;
 use crate::sys::process::ExitStatus;
 
@@ -33,21 +33,29 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
 }
 
 fn process(worker: &WorkerSnapshot) -> Json {
-    let restarts = Json::Object(vec![
-        ("exit", worker.restarts.exit.into()),
-        ("signal", worker.restarts.signal.into()),
-        ("neverListened", worker.restarts.never_listened.into()),
-    ]);
+    let restarts = worker.restarts.iter().map(|(cause, count)| (cause.name(), count.into())).collect();
     Json::Object(vec![
         ("id", worker.id.into()),
         ("state", Json::text(worker.state)),
         ("pid", worker.pid.into()),
         ("runningSeconds", worker.running.map_or(Json::Null, |time| Json::Decimal(time.as_secs_f64()))),
         ("reason", worker.shortcoming.clone().into()),
-        ("restarts", restarts),
+        ("restarts", Json::Object(restarts)),
         ("lastExit", worker.last_exit.map(|status| status.to_string()).into()),
         ("lastExitCode", worker.last_exit.map(ExitStatus::code).into()),
         ("listens", Json::List(worker.listens.iter().map(Json::text).collect())),
         ("queue", worker.queue.into()),
+        ("cpuSeconds", Json::Decimal(worker.cpu.as_secs_f64())),
+        ("residentBytes", worker.resident.into()),
+        ("node", worker.node.map_or(Json::Null, |stats| node(&stats))),
+    ])
+}
+
+fn node(stats: &Stats) -> Json {
+    Json::Object(vec![
+        ("requests", stats.requests.into()),
+        ("connections", stats.connections.into()),
+        ("eventLoopUtilization", stats.utilisation.map_or(Json::Null, Json::Decimal)),
+        ("heapBytes", stats.heap.into()),
     ])
 }

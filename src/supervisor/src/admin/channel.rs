@@ -1,0 +1,105 @@
+//! Connections over which a worker's own process talks with the supervisor, line by line.
+
+use crate::fleet::Generation;
+
+/// One such connection.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    /// The start that the process belongs to, as it says.
+    pub(crate) generation: Generation,
+    /// It has no connections left.
+    pub(crate) drained: bool,
+    /// What it told last.
+    pub(crate) stats: Option<Stats>,
+    text: Vec<u8>,
+}
+
+/// What a Node process tells about itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Stats {
+    /// Requests that it has begun to answer.
+    pub(crate) requests: u64,
+    /// Open connections of its servers.
+    pub(crate) connections: u64,
+    /// Event-loop utilisation since it was asked last, from 0 to 1.
+    pub(crate) utilisation: Option<f64>,
+    /// Used heap in bytes.
+    pub(crate) heap: u64,
+}
+
+impl Channel {
+    /// More than this without a line feed is no message of ours.
+    const LONGEST: usize = 4096;
+
+    pub(super) fn new(generation: Generation) -> Self {
+        Self { generation, drained: false, stats: None, text: Vec::new() }
+    }
+
+    /// Takes in what was received. `false`: it makes no sense, and neither will what follows.
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> bool {
+        self.text.extend_from_slice(bytes);
+        while let Some(end) = self.text.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.text.drain(..=end).collect();
+            self.message(&String::from_utf8_lossy(&line));
+        }
+        self.text.len() <= Self::LONGEST
+    }
+
+    fn message(&mut self, line: &str) {
+        let mut words = line.split_ascii_whitespace();
+        match words.next() {
+            Some("drained") => self.drained = true,
+            Some("stats") => self.stats = Some(Stats::from_words(words)),
+            _ => {}
+        }
+    }
+}
+
+impl Stats {
+    /// Of two processes together. Of their utilisations the higher one: it is what a client may meet.
+    pub(crate) fn add(self, other: Self) -> Self {
+        let utilisation = match (self.utilisation, other.utilisation) {
+            (Some(mine), Some(theirs)) => Some(mine.max(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        Self {
+            requests: self.requests + other.requests,
+            connections: self.connections + other.connections,
+            utilisation,
+            heap: self.heap + other.heap,
+        }
+    }
+
+    fn from_words<'a>(words: impl Iterator<Item = &'a str>) -> Self {
+        let mut stats = Self::default();
+        for (name, value) in words.filter_map(|word| word.split_once('=')) {
+            let count = || value.parse().unwrap_or_default();
+            match name {
+                "requests" => stats.requests = count(),
+                "connections" => stats.connections = count(),
+                "heap" => stats.heap = count(),
+                "elu" => stats.utilisation = value.parse().ok().filter(|share| (0.0..=1.0).contains(share)),
+                _ => {}
+            }
+        }
+        stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_in_any_pieces() {
+        let mut channel = Channel::new(3);
+        for piece in [&b"stats requests=5 connec"[..], b"tions=2 elu=0.25 heap=9 new=1\ndrai", b"ned\n"] {
+            assert!(channel.receive(piece));
+        }
+        let stats = Stats { requests: 5, connections: 2, utilisation: Some(0.25), heap: 9 };
+        assert_eq!((channel.drained, channel.stats), (true, Some(stats)));
+        assert!(channel.receive(b"stats elu=NaN requests=x\n\xff\n"));
+        assert_eq!(channel.stats, Some(Stats::default()));
+        assert!(!channel.receive(&[b'x'; 5000]));
+    }
+}

@@ -1,0 +1,87 @@
+// Loaded into Node before the app, by NODE_OPTIONS. It changes nothing until the supervisor asks this process to finish
+// what it has begun; then each answer ends its connection, so that no client sends a request to a process that is about
+// to stop. Only public interfaces are used; where Node is too old for them, nothing happens.
+'use strict';
+(() => {
+  const generation = process.env.WORKER_GENERATION;
+  const port = Number(process.env.WORKERAPP_ADMIN_PORT);
+  if (!generation || !port) return;
+  let channels;
+  try {
+    channels = require('diagnostics_channel');
+  } catch {
+    return;
+  }
+  const servers = new Set();
+  let latest;
+  let draining = false;
+  let requests = 0;
+  let link;
+  let utilisation;
+
+  channels.subscribe?.('http.server.request.start', ({ response, server }) => {
+    requests += 1;
+    if (server !== latest) meet(server);
+    if (draining) response.shouldKeepAlive = false;
+  });
+
+  // npm, build steps and the like never serve a request, so they never connect.
+  function meet(server) {
+    latest = server;
+    if (servers.has(server)) return;
+    servers.add(server);
+    server.once('close', () => servers.delete(server));
+    if (!link) connect();
+  }
+
+  function connect() {
+    link = require('net').connect(port, '127.0.0.1');
+    link.unref();
+    link.on('error', () => {});
+    link.setEncoding('latin1');
+    link.write(`GET /channel?generation=${generation} HTTP/1.1\r\nHost: supervisor\r\nUpgrade: workerapp\r\n\r\n`);
+    let text = '';
+    link.on('data', (part) => {
+      text += part;
+      const lines = text.split('\n');
+      text = lines.pop();
+      for (const line of lines) obey(line.trim());
+    });
+  }
+
+  function obey(line) {
+    const [word, value] = line.split(' ');
+    if (word === 'drain' && !draining) drain(Number(value));
+    if (word === 'stats') report();
+  }
+
+  // Clients that go on sending end their connections with their next answer. Those that stay silent until `patience` has
+  // almost passed are cut off; that they send something in this very moment is as good as impossible.
+  function drain(patience) {
+    draining = true;
+    const cut = Date.now() + patience * 0.8;
+    const timer = setInterval(async () => {
+      if (Date.now() >= cut) for (const server of servers) server.closeIdleConnections?.();
+      if ((await connections()) === 0) {
+        clearInterval(timer);
+        link.write('drained\n');
+      }
+    }, 40);
+    timer.unref();
+  }
+
+  async function connections() {
+    const count = (server) => new Promise((resolve) => server.getConnections((error, n) => resolve(error ? 0 : n)));
+    const counts = await Promise.all([...servers].map(count));
+    return counts.reduce((sum, n) => sum + n, 0);
+  }
+
+  async function report() {
+    const { performance } = require('perf_hooks');
+    const now = performance.eventLoopUtilization?.();
+    const busy = now ? performance.eventLoopUtilization(now, utilisation).utilization : NaN;
+    utilisation = now;
+    const heap = process.memoryUsage().heapUsed;
+    link.write(`stats requests=${requests} connections=${await connections()} elu=${busy} heap=${heap}\n`);
+  }
+})();

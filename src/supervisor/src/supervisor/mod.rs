@@ -1,0 +1,235 @@
+//! The event loop: one thread, asleep until something happens.
+
+mod setup;
+mod trees;
+mod view;
+mod workers;
+
+use crate::admin::{self, Admin, Answer, Request};
+use crate::broker::Broker;
+use crate::error::Error;
+use crate::flags::Flags;
+use crate::fleet::{Action, Event, Fleet, Generation, Severity, Time};
+use crate::launch::Template;
+use crate::limits::Workers;
+use crate::log;
+use crate::preload;
+use crate::sharing::Mode;
+use crate::sys::poll::{Poll, Ready};
+use crate::sys::process::{self, Pid};
+use crate::sys::signal::{Signal, SignalFd};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use trees::Tree;
+
+/// How often listening sockets are looked for where nobody tells about them.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How often the queue of a worker that is to go is looked at.
+const LOOK_AT_QUEUE: Duration = Duration::from_millis(50);
+
+/// Runs the workers until the end; answers the exit code.
+pub(crate) fn run(flags: Flags) -> Result<i32, Error> {
+    let mut supervisor = Supervisor::new(flags)?;
+    supervisor.dispatch(Event::Begin);
+    loop {
+        if let Some(code) = supervisor.exit_code {
+            if let Some(path) = &supervisor.preload {
+                preload::remove(path);
+            }
+            return Ok(code);
+        }
+        supervisor.turn()?;
+    }
+}
+
+/// What a readiness event of the poll is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Signals,
+    AdminListener,
+    AdminConnection(u64),
+    Calls(Generation),
+}
+
+impl Token {
+    const KIND: u32 = 60;
+
+    fn number(self) -> u64 {
+        match self {
+            Self::Signals => 0,
+            Self::AdminListener => 1 << Self::KIND,
+            Self::AdminConnection(id) => (2 << Self::KIND) | id,
+            Self::Calls(generation) => (3 << Self::KIND) | generation,
+        }
+    }
+
+    fn from_number(number: u64) -> Self {
+        let id = number & ((1 << Self::KIND) - 1);
+        match number >> Self::KIND {
+            0 => Self::Signals,
+            1 => Self::AdminListener,
+            2 => Self::AdminConnection(id),
+            _ => Self::Calls(id),
+        }
+    }
+}
+
+struct Supervisor {
+    flags: Flags,
+    template: Template,
+    workers: Workers,
+    mode: Mode,
+    start: Instant,
+    poll: Poll,
+    signals: SignalFd,
+    admin: Admin,
+    broker: Broker,
+    fleet: Fleet,
+    trees: BTreeMap<Generation, Tree>,
+    pid: Pid,
+    exit_code: Option<i32>,
+    /// The file that is loaded into Node.
+    preload: Option<PathBuf>,
+    troubles: Vec<String>,
+}
+
+impl Supervisor {
+    fn now(&self) -> Time {
+        self.start.elapsed()
+    }
+
+    /// Sleeps until something happens, and handles it.
+    fn turn(&mut self) -> Result<(), Error> {
+        let now = self.now();
+        let looking = self.looked_for().next().map(|_| now + LOOK_AGAIN);
+        let draining = self.trees.values().any(|tree| tree.draining.is_some()).then(|| now + LOOK_AT_QUEUE);
+        let deadlines = [self.fleet.next_deadline(), self.admin.next_deadline(), looking, draining];
+        let deadline = deadlines.into_iter().flatten().min();
+        let ready = self.poll.wait(deadline.map(|at| at.saturating_sub(now))).map_err(Error::EventLoop)?;
+        for event in ready {
+            self.handle(event);
+        }
+        let now = self.now();
+        self.admin.expire(now);
+        self.look_for_listeners();
+        self.look_at_queues();
+        if self.fleet.next_deadline().is_some_and(|at| at <= now) {
+            self.dispatch(Event::Tick);
+        }
+        if self.fleet.is_stopping() {
+            self.reap();
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, ready: Ready) {
+        match Token::from_number(ready.token) {
+            Token::Signals => self.read_signals(),
+            Token::AdminListener => {
+                let now = self.now();
+                self.admin.accept(&self.poll, now, |id| Token::AdminConnection(id).number());
+            }
+            Token::AdminConnection(id) => {
+                if let Some(request) = self.admin.read(id) {
+                    self.answer(id, &request);
+                }
+                self.admin.write(&self.poll, id, ready.token);
+            }
+            Token::Calls(generation) if ready.readable => self.answer_call(generation),
+            Token::Calls(generation) => {
+                // Nobody is left who could call.
+                if let Some(tree) = self.trees.get_mut(&generation) {
+                    tree.watched = None;
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, id: u64, request: &Request) {
+        let response = match admin::answer(request) {
+            Answer::Respond(response) => response,
+            Answer::Readiness => admin::readiness(&self.fleet.readiness(self.now())),
+            Answer::Metrics => admin::metrics(&self.snapshot()),
+            Answer::Status => admin::status(&self.snapshot()),
+            Answer::Restart(response) => {
+                self.dispatch(Event::Roll);
+                response
+            }
+            Answer::Channel(generation) => return self.admin.open_channel(id, generation),
+        };
+        self.admin.respond(id, response.with_head_only(request.is_head()));
+    }
+
+    /// Lets the fleet decide, and does what it says.
+    fn dispatch(&mut self, event: Event) {
+        for action in self.fleet.handle(self.now(), event) {
+            if self.exit_code.is_some() {
+                return;
+            }
+            self.perform(action);
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Start { worker, generation, slot } => {
+                // Taken in before anything else is done: it may be the end.
+                let event = self.start_worker(worker, generation, slot);
+                self.dispatch(event);
+            }
+            Action::Terminate(generation) => self.ask_to_stop(generation),
+            Action::Drain { generation, settle, patience } => self.drain(generation, settle, patience),
+            Action::Abort(generation) => self.signal_tree(generation, Signal::ABRT),
+            Action::Kill(generation) => self.signal_tree(generation, Signal::KILL),
+            Action::TerminateAll => self.ask_all_to_stop(),
+            Action::KillAll => self.signal_all(Signal::KILL),
+            Action::Steer => self.steer(),
+            Action::Tell(notice) => log::write(notice.severity(), &notice),
+            Action::Exit(code) => self.exit_code = Some(code),
+        }
+    }
+
+    /// Tells about a trouble, each kind once: a program may repeat what causes it.
+    fn trouble(&mut self, text: String) {
+        if !self.troubles.contains(&text) {
+            log::write(Severity::Warning, &text);
+            self.troubles.push(text);
+        }
+    }
+
+    fn steer(&mut self) {
+        let serves = |group, slot| {
+            self.trees.iter().any(|(generation, tree)| {
+                let listens = tree.watched.as_ref().is_some_and(|watched| watched.listens_in(group));
+                tree.slot == slot && listens && self.fleet.takes_connections(*generation)
+            })
+        };
+        if let Err(e) = self.broker.slots.steer(serves) {
+            self.trouble(format!("cannot steer connections: {e}"));
+        }
+    }
+
+    fn read_signals(&mut self) {
+        while let Some(signal) = self.signals.read() {
+            if signal == Signal::CHILD {
+                self.reap();
+            } else if is_stop(signal, self.flags.stop_signal) {
+                let interactive = signal == Signal::INT && process::is_terminal(0);
+                self.dispatch(Event::StopRequested { signal, interactive });
+            } else if [Signal::HUP, Signal::USR2].contains(&signal) {
+                self.dispatch(Event::Roll);
+            } else {
+                for tree in self.trees.values() {
+                    process::kill(tree.root, signal);
+                }
+            }
+        }
+    }
+}
+
+/// An image's STOPSIGNAL reaches us instead of its own program, so each that is usual means stop, as does the one that
+/// we were told of.
+fn is_stop(signal: Signal, stop_signal: Signal) -> bool {
+    [Signal::TERM, Signal::INT, Signal::QUIT, stop_signal].contains(&signal)
+}

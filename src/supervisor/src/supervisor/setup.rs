@@ -1,0 +1,156 @@
+//! From flags to a supervisor that is ready to start its workers.
+
+use super::{Supervisor, Token};
+use crate::admin::Admin;
+use crate::broker::Broker;
+use crate::cgroup::Cgroup;
+use crate::error::Error;
+use crate::flags::{Flags, Processes, Sharing};
+use crate::fleet::{Fleet, Settings, Severity};
+use crate::launch::Template;
+use crate::limits::{Basis, Workers};
+use crate::log;
+use crate::preload;
+use crate::sharing::{self, Mode};
+use crate::sys::poll::{Interest, Poll};
+use crate::sys::process;
+use crate::sys::signal::{Signal, SignalFd};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+impl Supervisor {
+    pub(super) fn new(flags: Flags) -> Result<Self, Error> {
+        let start = Instant::now();
+        let poll = Poll::new().map_err(Error::EventLoop)?;
+        let signals = SignalFd::new(&handled_signals(&flags)).map_err(Error::Signals)?;
+        poll.add(&signals, Token::Signals.number(), Interest::Read).map_err(Error::EventLoop)?;
+        let admin = Admin::listen(flags.admin_port)?;
+        poll.add(admin.listener(), Token::AdminListener.number(), Interest::Read)
+            .map_err(Error::EventLoop)?;
+        process::adopt_orphans().map_err(Error::EventLoop)?;
+
+        let mode = choose_mode(&flags);
+        let workers = count_workers(&flags);
+        log::write(Severity::Info, &format!("WORKERS={} ({})", workers.count, workers.reason));
+        let processes = match (flags.processes, &mode) {
+            (Processes::One, _) | (_, Mode::Single(_)) => 1,
+            (Processes::Workers, _) => workers.count,
+        };
+        let shared_ports = if mode == Mode::Slots { flags.ports.clone() } else { Vec::new() };
+        let settings = Settings {
+            workers: processes,
+            main_port: flags.main_port(),
+            lame_duck: flags.lame_duck,
+            grace: flags.grace,
+            drain: flags.drain,
+            overlap: mode == Mode::Slots,
+            seed: seed(),
+        };
+        let mut template = Template {
+            command: flags.command.clone(),
+            environment: std::env::vars_os().collect(),
+            keep: flags.keep_env.clone(),
+            defaults: flags.worker_env.clone(),
+            own: Vec::new(),
+        };
+        let preload = if flags.node_preload { load_into_node(&flags, &mut template) } else { None };
+
+        Ok(Self {
+            template,
+            workers,
+            mode,
+            start,
+            poll,
+            signals,
+            admin,
+            broker: Broker::new(shared_ports),
+            fleet: Fleet::new(settings),
+            trees: BTreeMap::new(),
+            pid: std::process::id().cast_signed(),
+            exit_code: None,
+            preload,
+            troubles: Vec::new(),
+            flags,
+        })
+    }
+}
+
+fn choose_mode(flags: &Flags) -> Mode {
+    let mode = match (flags.sharing, sharing::probe()) {
+        (Sharing::Slots, Ok(())) => Mode::Slots,
+        (Sharing::None, Ok(())) => Mode::HandsOff,
+        (Sharing::Slots, Err(refusal)) => Mode::Single(refusal.to_string()),
+        (Sharing::None, Err(refusal)) => Mode::Unwatched(refusal.to_string()),
+    };
+    match &mode {
+        Mode::Slots | Mode::HandsOff => {}
+        Mode::Single(why) => {
+            log::write(Severity::Warning, &format!("{why}: the port cannot be shared, so one worker runs"));
+        }
+        Mode::Unwatched(why) => {
+            let text = format!("{why}: whether the app listens is seen in /proc/net/tcp instead");
+            log::write(Severity::Warning, &text);
+        }
+    }
+    mode
+}
+
+/// Has the workers' Node load our few lines; answers the file they are in.
+fn load_into_node(flags: &Flags, template: &mut Template) -> Option<PathBuf> {
+    let path = match preload::locate() {
+        Ok(path) => path,
+        Err(e) => {
+            let text =
+                format!("no file for Node can be written ({e}): workers end keep-alive connections abruptly");
+            log::write(Severity::Warning, &text);
+            return None;
+        }
+    };
+    let own = std::env::var_os("NODE_OPTIONS");
+    if let Some(options) = preload::node_options(&path, own.as_deref(), &flags.command) {
+        template.own.push(("NODE_OPTIONS".into(), options));
+        template.own.push(("WORKERAPP_ADMIN_PORT".into(), flags.admin_port.to_string()));
+    }
+    Some(path)
+}
+
+fn count_workers(flags: &Flags) -> Workers {
+    let limits = Cgroup::find().limits();
+    let basis = Basis {
+        wanted: flags.workers,
+        most: flags.max_workers,
+        memory_per_worker: flags.memory_per_worker,
+        variable: std::env::var("WORKERS").ok(),
+        cpu: limits.cpu,
+        memory: limits.memory,
+    };
+    basis.workers()
+}
+
+/// Different in each pod, so that they do not restart in step.
+fn seed() -> u64 {
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::from(time.subsec_nanos()) << 32 | u64::from(std::process::id())
+}
+
+/// Signals that are read instead of taking effect.
+fn handled_signals(flags: &Flags) -> Vec<Signal> {
+    let mut signals = vec![
+        Signal::CHILD,
+        Signal::TERM,
+        Signal::INT,
+        Signal::QUIT,
+        Signal::HUP,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::WINCH,
+        Signal::TTIN,
+        Signal::TTOU,
+        Signal::ALRM,
+    ];
+    if !signals.contains(&flags.stop_signal) {
+        signals.push(flags.stop_signal);
+    }
+    signals
+}

@@ -1,0 +1,68 @@
+//! What the admin port shows of the supervisor.
+
+use super::Supervisor;
+use super::trees::{roots, tree_members};
+use crate::admin::{Snapshot, Stats, WorkerSnapshot};
+use crate::fleet::{Generation, Phase, Time, Worker};
+use crate::sys::process;
+use crate::tree::Member;
+use std::time::Duration;
+
+impl Supervisor {
+    /// Everything as it is now. What Node tells is as it was at the last look: answers to this one come too late.
+    pub(super) fn snapshot(&mut self) -> Snapshot {
+        let generations: Vec<Generation> = self.trees.keys().copied().collect();
+        for generation in generations {
+            self.admin.say(generation, "stats\n");
+        }
+        let members = tree_members(self.pid, &roots(&self.trees));
+        let now = self.now();
+        Snapshot {
+            now,
+            readiness: self.fleet.readiness(now),
+            stopping: self.fleet.is_stopping(),
+            workers: self.workers.count,
+            workers_reason: self.workers.reason.clone(),
+            mode: self.mode.clone(),
+            ports: self.flags.ports.clone(),
+            processes: self
+                .fleet
+                .workers()
+                .iter()
+                .map(|worker| self.worker_snapshot(worker, now, &members))
+                .collect(),
+        }
+    }
+
+    pub(super) fn worker_snapshot(&self, worker: &Worker, now: Time, members: &[Member]) -> WorkerSnapshot {
+        let instance = worker.current.and_then(|generation| self.fleet.instance(generation));
+        let tree = worker.current.and_then(|generation| self.trees.get(&generation));
+        let state = match instance.map(|instance| instance.phase) {
+            None => "waiting",
+            Some(Phase::Starting) => "starting",
+            Some(Phase::Listening { .. }) => "listening",
+            Some(Phase::Draining { .. }) => "draining",
+            Some(Phase::Stopping { .. }) => "stopping",
+            Some(Phase::Ended { .. }) => "ended",
+        };
+        let generation = worker.current.unwrap_or_default();
+        let mine = || members.iter().filter(|m| m.generation == Some(generation)).map(|m| m.process);
+        WorkerSnapshot {
+            id: worker.id,
+            state,
+            pid: instance.and_then(|instance| instance.pid),
+            running: instance.map(|instance| now.saturating_sub(instance.started)),
+            ready: instance.is_some_and(|instance| instance.listening_since().is_some()),
+            shortcoming: self.fleet.shortcoming(worker, now).map(|reason| reason.to_string()),
+            restarts: worker.restarts,
+            last_exit: worker.last_exit,
+            listens: tree.map(|tree| tree.listens.clone()).unwrap_or_default(),
+            queue: self.broker.slots.queue_length(worker.slot),
+            cpu: Duration::from_millis(
+                mine().map(|p| p.cpu_ticks).sum::<u64>() * 1000 / process::ticks_per_second(),
+            ),
+            resident: mine().map(|p| p.resident_pages).sum::<u64>() * process::page_size(),
+            node: worker.current.and_then(|generation| self.admin.stats(generation).reduce(Stats::add)),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Starting workers, listening to their calls, and letting them finish.
+
+use super::trees::{Draining, Tree, roots, tree_members};
+use super::{Supervisor, Token};
+use crate::broker::{Outcome, Watched};
+use crate::explain;
+use crate::fleet::{Event, Generation, Phase, Slot, WorkerId};
+use crate::launch::Launch;
+use crate::procfs;
+use crate::sharing::Mode;
+use crate::sys::poll::Interest;
+use crate::sys::spawn;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+impl Supervisor {
+    pub(super) fn start_worker(&mut self, worker: WorkerId, generation: Generation, slot: Slot) -> Event {
+        let count = if matches!(self.mode, Mode::Single(_)) { 1 } else { self.workers.count };
+        let launch = self.template.launch(worker, generation, count);
+        let mut command = Command::new(&launch.program);
+        command.args(&launch.arguments).env_clear().envs(launch.environment.iter().map(|(n, v)| (n, v)));
+        if worker > 0 {
+            // A terminal or a pipe can have one reader.
+            command.stdin(Stdio::null());
+        }
+        match spawn::spawn(command, self.mode.is_watched()) {
+            Ok(spawned) => {
+                let watched = spawned.listener.map(|listener| Watched::new(slot, listener));
+                if let Some(watched) = &watched
+                    && let Err(e) = self.poll.add(watched, Token::Calls(generation).number(), Interest::Read)
+                {
+                    self.trouble(format!("cannot watch worker {worker}: {e}"));
+                }
+                let blind = watched.is_none();
+                let tree = Tree {
+                    root: spawned.pid,
+                    slot,
+                    watched,
+                    listens: Vec::new(),
+                    blind,
+                    draining: None,
+                    asked_to_stop: false,
+                };
+                self.trees.insert(generation, tree);
+                Event::Started { generation, pid: spawned.pid }
+            }
+            Err(error) => start_failed(generation, &launch, &error),
+        }
+    }
+
+    pub(super) fn answer_call(&mut self, generation: Generation) {
+        let (pid, roots) = (self.pid, roots(&self.trees));
+        let holds = |inode| {
+            let members = tree_members(pid, &roots);
+            let mut mine = members.iter().filter(|member| member.generation == Some(generation));
+            mine.any(|member| procfs::holds_socket(member.process.pid, inode))
+        };
+        let mut taken = self.trees.get_mut(&generation).and_then(|tree| tree.watched.take());
+        let Some(watched) = &mut taken else { return };
+        let outcome = self.broker.handle(watched, holds);
+        let Some(tree) = self.trees.get_mut(&generation) else { return };
+        tree.watched = taken;
+        match outcome {
+            Outcome::Nothing => {}
+            Outcome::Trouble(text) => self.trouble(text),
+            Outcome::Blind(text) => {
+                tree.blind = true;
+                self.trouble(text);
+            }
+            Outcome::Listens(address) => {
+                if !tree.listens.contains(&address) {
+                    tree.listens.push(address);
+                }
+                self.steer();
+                self.dispatch(Event::Listens { generation, address });
+            }
+        }
+    }
+
+    /// Starts of which nobody tells when they listen; the kernel's table does.
+    pub(super) fn looked_for(&self) -> impl Iterator<Item = Generation> {
+        let starting =
+            |generation| self.fleet.instance(generation).is_some_and(|i| i.phase == Phase::Starting);
+        let blind = self.trees.iter().filter(|(_, tree)| tree.blind).map(|(generation, _)| *generation);
+        blind.filter(move |generation| self.flags.main_port().is_some() && starting(*generation))
+    }
+
+    pub(super) fn look_for_listeners(&mut self) {
+        let generations: Vec<Generation> = self.looked_for().collect();
+        if generations.is_empty() {
+            return;
+        }
+        let port = self.flags.main_port();
+        let found =
+            procfs::all_listening_addresses().into_iter().filter(|address| Some(address.port()) == port);
+        for address in found {
+            for generation in &generations {
+                self.dispatch(Event::Listens { generation: *generation, address });
+            }
+        }
+    }
+
+    pub(super) fn drain(&mut self, generation: Generation, settle: Duration, patience: Duration) {
+        self.admin.say(generation, &format!("drain {}\n", patience.as_millis()));
+        if let Some(tree) = self.trees.get_mut(&generation) {
+            tree.draining = Some(Draining { settle, empty_since: None });
+        }
+    }
+
+    /// Notices when trees that are to go have finished.
+    pub(super) fn look_at_queues(&mut self) {
+        let now = self.now();
+        let mut quiet = Vec::new();
+        for (generation, tree) in &mut self.trees {
+            let Some(draining) = &mut tree.draining else { continue };
+            if self.broker.slots.queue_length(tree.slot) > 0 {
+                draining.empty_since = None;
+                continue;
+            }
+            let since = *draining.empty_since.get_or_insert(now);
+            if now.saturating_sub(since) >= draining.settle && self.admin.is_drained(*generation) {
+                tree.draining = None;
+                quiet.push(*generation);
+            }
+        }
+        for generation in quiet {
+            self.dispatch(Event::Quiet { generation });
+        }
+    }
+}
+
+fn start_failed(generation: Generation, launch: &Launch, error: &std::io::Error) -> Event {
+    let explain::CannotRun { code, permanent, why } = explain::explain(launch, error);
+    Event::StartFailed { generation, code, permanent, why }
+}
