@@ -6,11 +6,12 @@ use anyhow::{Context as _, Result, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, Config,
-    api::{Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
     config::{KubeConfigOptions, Kubeconfig},
     runtime::{conditions, wait::await_condition},
 };
 use tokio::sync::OnceCell;
+use workerapp_api::WorkerApp;
 
 /// The variable that names the kubeconfig. Not `KUBECONFIG`: a test must never meet a cluster by accident.
 pub const VARIABLE: &str = "WORKERAPP_TEST_KUBECONFIG";
@@ -59,5 +60,17 @@ pub async fn install_definition(client: &Client) -> Result<()> {
     tokio::time::timeout(Duration::from_secs(30), established)
         .await
         .context("the definition was not established in 30 s")??;
-    Ok(())
+
+    // Established, and its storage may still be on the way.
+    let apps: Api<WorkerApp> = Api::all(client.clone());
+    let params = ListParams::default().limit(1);
+    for _ in 0..100 {
+        match apps.list(&params).await {
+            Err(kube::Error::Api(status)) if status.code == 429 || status.code == 404 => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            result => return Ok(result.map(drop)?),
+        }
+    }
+    bail!("the definition is established, and WorkerApps can't be listed after 10 s")
 }

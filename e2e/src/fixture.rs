@@ -123,13 +123,24 @@ impl Fixture {
     /// # Errors
     /// What the API server says.
     pub async fn apply(&self, name: &str, spec: Value) -> kube::Result<WorkerApp> {
+        let stored = self.apply_raw(name, spec).await?;
+        stored.try_parse().map_err(|error| kube::Error::Service(error.into()))
+    }
+
+    /// The same for a spec that the type can't hold.
+    ///
+    /// # Errors
+    /// What the API server says.
+    pub async fn apply_raw(&self, name: &str, spec: Value) -> kube::Result<DynamicObject> {
+        let resource = ApiResource::erase::<WorkerApp>(&());
         let body = json!({
-            "apiVersion": WorkerApp::api_version(&()),
-            "kind": WorkerApp::kind(&()),
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
             "metadata": { "name": name },
             "spec": spec,
         });
-        self.api().patch(name, &PatchParams::apply("test").force(), &Patch::Apply(body)).await
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+        api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(body)).await
     }
 
     /// Changes an object by a merge patch.

@@ -6,11 +6,13 @@
 //!
 //! - [`cluster`]: the cluster and the WorkerApp definition in it
 //! - [`fixture`]: a namespace of a test's own, and what is done in it
+//! - [`nodes`]: the same on real nodes, where pods run
 //! - [`operator`]: the operator, inside the test's process
 //! - [`recorder`]: every request that changes something, as the client sends it
 
 pub mod cluster;
 pub mod fixture;
+pub mod nodes;
 pub mod operator;
 pub mod recorder;
 

@@ -1,0 +1,55 @@
+//! A minute of silence, the last word on every loop that there could be.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use workerapp_e2e::{Fixture, Operator, app, operator::Options};
+
+/// Longer than every timer of a settled app, the resync among them.
+const WINDOW: Duration = Duration::from_mins(1);
+
+#[tokio::test]
+async fn restate_operator_138_percona_2136_a_settled_cluster_sees_no_writes() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let options = Options { resync: Duration::from_secs(5), ..fixture.options() };
+    let operator = Operator::start(options.clone()).await?;
+    let apps = [
+        ("fixed", json!({ "replicas": 2 })),
+        ("scaled", json!({ "autoscaling": { "minReplicas": 2, "maxReplicas": 4 } })),
+        ("inside", json!({ "service": { "type": "ClusterIP" } })),
+        ("cluster", json!({ "runtime": "NodeCluster", "workers": { "count": 2 } })),
+        ("watt", json!({ "runtime": "Watt", "env": [{ "name": "PORT", "value": "1" }] })),
+    ];
+    for (name, more) in &apps {
+        fixture.apply(name, app(more.clone())).await?;
+    }
+    for (name, _) in &apps {
+        fixture.until_reconciled(name).await?;
+    }
+    fixture.serve("fixed", 2).await?;
+    // The autoscaler's controller looks every 15 s, and first says that it has no metrics.
+    tokio::time::sleep(Duration::from_secs(16)).await;
+
+    // From a start, too: nothing that is remembered keeps it silent.
+    operator.stop().await?;
+    let operator = Operator::start(options).await?;
+    let mut before = Vec::new();
+    for (name, _) in &apps {
+        before.push(fixture.versions(name).await?);
+    }
+    tokio::time::sleep(WINDOW).await;
+    let sent: Vec<_> = operator.recorder.all().iter().map(ToString::to_string).collect();
+    ensure!(sent.is_empty(), "{sent:?}");
+    for ((name, _), before) in apps.iter().zip(before) {
+        let after = fixture.versions(name).await?;
+        ensure!(before == after, "{name}: {before:?} → {after:?}");
+    }
+    let (_, metrics) = operator.get("/metrics").await?;
+    let looks = metrics
+        .lines()
+        .find(|line| line.starts_with("workerapp_operator_reconciles_total{outcome=\"settled\"}"));
+    let looks: Option<u32> = looks.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    ensure!(looks.is_some_and(|looks| looks >= 50), "it looked {looks:?} times");
+    fixture.end(operator).await
+}
