@@ -305,3 +305,33 @@ async fn an_app_with_odd_values_everywhere_is_settled_also_after_a_restart() -> 
     ensure!(operator.recorder.all().is_empty(), "{:?}", operator.recorder.all());
     fixture.end(operator).await
 }
+
+#[tokio::test]
+async fn a_spec_can_change_between_things_that_exclude_each_other() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let operator = fixture.operator().await?;
+    for more in [
+        json!({ "strategy": { "type": "RollingUpdate" } }),
+        json!({ "strategy": { "type": "Recreate" } }),
+        json!({ "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 2 } } }),
+        json!({}),
+        json!({ "readinessProbe": { "tcpSocket": { "port": 3000 } } }),
+        json!({ "readinessProbe": { "exec": { "command": ["true"] } } }),
+        json!({ "readinessProbe": { "grpc": { "port": 3000 } } }),
+        json!({ "volumes": [{ "name": "v", "emptyDir": {} }], "volumeMounts": [{ "name": "v", "mountPath": "/a" }] }),
+        json!({ "volumes": [{ "name": "v", "configMap": { "name": "c" } }], "volumeMounts": [{ "name": "v", "mountPath": "/b" }] }),
+        json!({ "volumes": [{ "name": "v", "hostPath": { "path": "/x" } }], "volumeMounts": [{ "name": "v", "mountPath": "/b" }] }),
+        json!({ "env": [{ "name": "A", "value": "x" }] }),
+        json!({ "env": [{ "name": "A", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }] }),
+        json!({ "env": [{ "name": "A", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } } }] }),
+        json!({ "lifecycle": { "preStop": { "sleep": { "seconds": 1 } } } }),
+        json!({ "lifecycle": { "preStop": { "exec": { "command": ["true"] } } } }),
+        json!({ "service": { "type": "LoadBalancer", "externalTrafficPolicy": "Local" } }),
+        json!({ "service": { "type": "ClusterIP" } }),
+    ] {
+        fixture.apply("shop", app(more.clone())).await?;
+        fixture.until_reconciled("shop").await.map_err(|error| error.context(more.to_string()))?;
+    }
+    fixture.silent(&operator, "shop", SILENCE).await?;
+    fixture.end(operator).await
+}

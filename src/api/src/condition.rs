@@ -123,11 +123,11 @@ reasons! {
 
     /// The autoscaler reads its metrics and acts.
     ScalingActive,
-    /// The autoscaler has not said anything yet.
+    /// The autoscaler has nothing to go by yet, as when the pods are new.
     ScalingPending,
     /// The number of pods is 0, at which the autoscaler rests.
     ScalingDisabled,
-    /// The autoscaler can't read CPU metrics; usually metrics-server is missing or the pods are too new.
+    /// The autoscaler can't read CPU metrics, and that won't pass by itself: metrics-server or a CPU request is missing.
     MetricsUnavailable,
 
     /// Reconciled, rolled out and available.

@@ -27,7 +27,7 @@ pub(crate) fn dereference(context: &Context, key: &Key) -> Option<Subject> {
     let app = object
         .read()
         .map_err(|error| Unreadable { field: error.path().to_string(), message: error.inner().to_string() });
-    let limit_ranges = context.caches[Kind::LimitRange].in_namespace(&key.namespace);
+    let limit_ranges = context.caches[Kind::LimitRange].of_app(&Key::of_namespace(&key.namespace));
     let facts = Facts {
         supervisor_image: context.settings.supervisor_image.clone(),
         supervisor_pull_policy: context.settings.supervisor_pull_policy.clone(),

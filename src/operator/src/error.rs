@@ -163,6 +163,8 @@ impl Error {
             Self::NodePortTaken { .. } | Self::NodePortsExhausted | Self::NameClash { .. } => {
                 Some(Duration::from_secs(10))
             }
+            // All apps are affected at once, and all of them are to be right soon after the API server is back.
+            Self::ApiUnavailable { .. } => Some(Duration::from_secs(15)),
             _ => None,
         }
     }

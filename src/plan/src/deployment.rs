@@ -35,7 +35,7 @@ pub(crate) fn build(app: &WorkerApp, profile: &Profile, workers: &Workers, facts
                 match_labels: Some(metadata::selector(app)),
                 ..LabelSelector::default()
             },
-            strategy: Some(spec.strategy.clone().unwrap_or_else(never_fewer)),
+            strategy: Some(spec.strategy.clone().map_or_else(never_fewer, complete)),
             min_ready_seconds: spec.min_ready_seconds,
             progress_deadline_seconds: spec.progress_deadline_seconds,
             revision_history_limit: spec.revision_history_limit,
@@ -58,6 +58,18 @@ fn never_fewer() -> DeploymentStrategy {
             max_surge: Some(IntOrString::String("25%".into())),
         }),
     }
+}
+
+/// Names what Kubernetes would fill in, with its own values. A default belongs to nobody: it would stay when the strategy changes to
+/// `Recreate`, with which it must not stand.
+fn complete(mut strategy: DeploymentStrategy) -> DeploymentStrategy {
+    if strategy.type_.as_deref().unwrap_or("RollingUpdate") == "RollingUpdate" {
+        let rolling = strategy.rolling_update.get_or_insert_default();
+        let quarter = || IntOrString::String("25%".into());
+        rolling.max_surge.get_or_insert_with(quarter);
+        rolling.max_unavailable.get_or_insert_with(quarter);
+    }
+    strategy
 }
 
 fn pod(app: &WorkerApp, profile: &Profile, workers: &Workers, facts: &Facts) -> PodSpec {

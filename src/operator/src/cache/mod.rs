@@ -40,7 +40,7 @@ pub struct Cache {
 #[derive(Debug, Default)]
 struct State {
     objects: HashMap<Key, Arc<Object>>,
-    /// Which objects belong to an app; for pods only, since the others have their app's name.
+    /// Which objects belong to an app, where that doesn't follow from the name.
     of_app: HashMap<Key, BTreeSet<Key>>,
 }
 
@@ -89,7 +89,7 @@ impl Cache {
         };
         let object = Arc::new(object);
         let former = state.objects.insert(object.key.clone(), Arc::clone(&object));
-        if self.kind == Kind::Pod {
+        if matches!(self.kind, Kind::Pod | Kind::LimitRange) {
             if let Some(former) = former.filter(|former| former.app != object.app) {
                 state.leave(&former);
             }

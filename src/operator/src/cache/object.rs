@@ -28,6 +28,11 @@ impl Key {
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
+
+    /// What stands for all apps of `namespace`.
+    pub fn of_namespace(namespace: &Arc<str>) -> Self {
+        Self { namespace: Arc::clone(namespace), name: "".into() }
+    }
 }
 
 impl fmt::Display for Key {
@@ -61,7 +66,8 @@ pub struct Claims {
 pub struct Object {
     /// Namespace and name.
     pub key: Key,
-    /// The app it belongs to: of the same name, or for a pod the one that its label names.
+    /// The app it belongs to: of the same name, or for a pod the one that its label names, or for a LimitRange all apps of
+    /// the namespace.
     pub app: Key,
     /// `metadata.uid`.
     pub uid: Box<str>,
@@ -92,6 +98,7 @@ impl Object {
             (Kind::Pod, Some(instance)) => {
                 Key { namespace: Arc::clone(&key.namespace), name: instance.as_str().into() }
             }
+            (Kind::LimitRange, _) => Key::of_namespace(&key.namespace),
             _ => key.clone(),
         };
         let controller = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));

@@ -25,7 +25,7 @@ const WATCH_SECONDS: u32 = 120;
 const GATHER: Duration = Duration::from_millis(200);
 /// The first wait after a failure, which doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// The wait while the definition of WorkerApps is missing.
 const DEFINITION_WAIT: Duration = Duration::from_secs(2);
 /// The wait while an optional kind may not be read: nobody is in a hurry for it.

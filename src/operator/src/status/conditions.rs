@@ -80,7 +80,7 @@ fn reconciled(seen: &Seen<'_>) -> Verdict {
     match failure(seen) {
         Some((reason, message)) => verdict(ConditionType::Reconciled, False, reason, message),
         None if seen.warnings.is_empty() => {
-            let message = "Deployment, Service and autoscaler stand as the spec says".to_owned();
+            let message = "the children stand as the spec says".to_owned();
             verdict(ConditionType::Reconciled, True, Reason::Applied, message)
         }
         None => {
@@ -101,13 +101,11 @@ fn failure(seen: &Seen<'_>) -> Option<(Reason, String)> {
 fn available(seen: &Seen<'_>) -> Verdict {
     let Some(rollout) = seen.rollout else { return missing(ConditionType::Available, seen) };
     let serving = format!("{} of {} pods serve", rollout.available(), rollout.wanted());
-    match rollout.condition("Available") {
-        Some(("True", _)) => verdict(ConditionType::Available, True, Reason::PodsAvailable, serving),
-        _ => {
-            let message = with_trouble(serving, seen.trouble);
-            verdict(ConditionType::Available, False, Reason::PodsUnavailable, message)
-        }
+    if matches!(rollout.condition("Available"), Some(("True", _))) {
+        return verdict(ConditionType::Available, True, Reason::PodsAvailable, serving);
     }
+    let message = with_trouble(serving, seen.trouble);
+    verdict(ConditionType::Available, False, Reason::PodsUnavailable, message)
 }
 
 const NOT_SEEN: &str = "Kubernetes has not acted on the changed Deployment yet";
@@ -265,16 +263,22 @@ fn scaling_active(seen: &Seen<'_>) -> Verdict {
     match (active.status.as_str(), active.reason.as_deref()) {
         ("True", _) => verdict(type_, True, Reason::ScalingActive, words),
         (_, Some("ScalingDisabled")) => verdict(type_, False, Reason::ScalingDisabled, words),
-        _ => verdict(type_, False, Reason::MetricsUnavailable, format!("{}{}", words, remedy(&words))),
+        _ => {
+            let (reason, remedy) = remedy(&words);
+            verdict(type_, False, reason, format!("{words}; {remedy}"))
+        }
     }
 }
 
-fn remedy(words: &str) -> &'static str {
+/// What the autoscaler's words call for: metrics that can't come by themselves, or patience.
+fn remedy(words: &str) -> (Reason, &'static str) {
     if words.contains("pods.metrics.k8s.io") || words.contains("unable to fetch metrics from") {
-        "; is metrics-server installed? `kubectl get apiservice v1beta1.metrics.k8s.io` must say True"
+        let remedy =
+            "is metrics-server installed? `kubectl get apiservice v1beta1.metrics.k8s.io` must say True";
+        (Reason::MetricsUnavailable, remedy)
     } else if words.contains("missing request for cpu") {
-        "; set spec.resources.requests.cpu"
+        (Reason::MetricsUnavailable, "set spec.resources.requests.cpu")
     } else {
-        "; the first metrics of new pods take up to a minute"
+        (Reason::ScalingPending, "the first metrics of new pods take up to a minute")
     }
 }
