@@ -6,6 +6,7 @@
 use crate::limits::{CpuLimit, memory_limit};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The two limits that matter here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,6 +65,25 @@ impl Cgroup {
             self.v1_memory.iter().filter_map(|dir| memory_limit(&read(dir, "memory.limit_in_bytes")?));
         Limits { cpu, memory: memory_v2.chain(memory_v1).min() }
     }
+}
+
+impl Cgroup {
+    /// For how long the processes of this cgroup were kept from running by its CPU limit, in all.
+    pub fn throttled(&self) -> Duration {
+        let v2 = self.v2.iter().find_map(|dir| throttled(&read(dir, "cpu.stat")?));
+        v2.or_else(|| self.v1_cpu.iter().find_map(|dir| throttled(&read(dir, "cpu.stat")?)))
+            .unwrap_or_default()
+    }
+}
+
+/// From `cpu.stat`: microseconds in v2, nanoseconds in v1.
+fn throttled(text: &str) -> Option<Duration> {
+    let value = |name: &str| -> Option<u64> {
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    };
+    value("throttled_usec ")
+        .map(Duration::from_micros)
+        .or_else(|| value("throttled_time ").map(Duration::from_nanos))
 }
 
 fn read(directory: &Path, file: &str) -> Option<String> {
@@ -170,6 +190,19 @@ mod tests {
         );
         assert_eq!(paths(&found.v1_memory), ["/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/memory"]);
         assert_eq!(paths(&found.v2), ["/sys/fs/cgroup/unified"]);
+    }
+
+    #[test]
+    fn throttling() {
+        assert_eq!(
+            throttled("usage_usec 5\nnr_throttled 2\nthrottled_usec 1500\n"),
+            Some(Duration::from_micros(1500))
+        );
+        assert_eq!(
+            throttled("nr_periods 0\nnr_throttled 0\nthrottled_time 7000\n"),
+            Some(Duration::from_micros(7))
+        );
+        assert_eq!(throttled("usage_usec 5\n"), None);
     }
 
     #[test]

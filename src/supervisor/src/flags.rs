@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::limits::Wanted;
+use crate::recycle;
 use crate::sys::signal::Signal;
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -28,6 +29,10 @@ Usage: workerapp-supervisor [flags] -- COMMAND [ARGUMENTS]
   --keep-env NAME         leave this variable as it is; repeatable
   --worker-env NAME=VALUE set for each worker unless it is set already; repeatable
   --drain S               how long a worker may finish what it has begun (default 10)
+  --hang-timeout S        end a worker that takes no connection for so long (default 30, 0: never)
+  --max-age S             replace a worker after so long; one at a time, like the next two
+  --max-memory B          replace a worker whose processes use so much memory
+  --max-requests N        replace a worker after so many requests (Node)
   --node-preload on|off   end keep-alive connections of Node in order (default on)
   --help, --version
 
@@ -83,6 +88,8 @@ pub struct Flags {
     pub worker_env: Vec<(String, String)>,
     pub drain: Duration,
     pub node_preload: bool,
+    pub hang_timeout: Option<Duration>,
+    pub recycling: recycle::Limits,
     pub command: Vec<OsString>,
 }
 
@@ -103,6 +110,8 @@ impl Default for Flags {
             worker_env: Vec::new(),
             drain: Duration::from_secs(10),
             node_preload: true,
+            hang_timeout: Some(Duration::from_secs(30)),
+            recycling: recycle::Limits::default(),
             command: Vec::new(),
         }
     }
@@ -170,8 +179,8 @@ impl Flags {
                 self.max_workers = Some(count(&value).ok_or_else(|| wrong("give a number from 1 to 1024"))?);
             }
             "--memory-per-worker" => {
-                let bytes = value.parse().ok().filter(|bytes| *bytes > 0);
-                self.memory_per_worker = Some(bytes.ok_or_else(|| wrong("give a number of bytes"))?);
+                self.memory_per_worker =
+                    Some(positive(&value).ok_or_else(|| wrong("give a number of bytes"))?);
             }
             "--processes" => {
                 self.processes = match value.as_str() {
@@ -205,6 +214,21 @@ impl Flags {
                     .ok_or_else(|| wrong("give a signal's name, for example SIGTERM"))?;
             }
             "--drain" => self.drain = seconds(&value).ok_or_else(|| wrong("give a number of seconds"))?,
+            "--hang-timeout" => {
+                let time = seconds(&value).ok_or_else(|| wrong("give a number of seconds"))?;
+                self.hang_timeout = Some(time).filter(|time| !time.is_zero());
+            }
+            "--max-age" => {
+                self.recycling.age = Some(seconds(&value).ok_or_else(|| wrong("give a number of seconds"))?);
+            }
+            "--max-memory" => {
+                self.recycling.memory =
+                    Some(positive(&value).ok_or_else(|| wrong("give a number of bytes"))?);
+            }
+            "--max-requests" => {
+                self.recycling.requests =
+                    Some(positive(&value).ok_or_else(|| wrong("give a number above 0"))?);
+            }
             "--node-preload" => {
                 self.node_preload = match value.as_str() {
                     "on" => true,
@@ -241,6 +265,10 @@ fn count(text: &str) -> Option<u32> {
     text.parse().ok().filter(|n| (1..=1024).contains(n))
 }
 
+fn positive(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|number| *number > 0)
+}
+
 fn port(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| *port != 0)
 }
@@ -275,7 +303,7 @@ mod tests {
     fn every_flag() {
         let flags = run("--workers 4 --max-workers=6 --memory-per-worker 1000 --processes 1 --sharing none \
              --port 3000 --port 3001 --port 3000 --admin-port 9000 --lame-duck 0.5 --grace 60 --stop-signal QUIT \
-             --keep-env WORKERS --worker-env A=b=c --drain 3 --node-preload off -- x");
+             --keep-env WORKERS --worker-env A=b=c --drain 3 --node-preload off --hang-timeout 0 --max-age 5 --max-memory 6 --max-requests 7 -- x");
         let wanted = Flags {
             workers: Wanted::Count(4),
             max_workers: Some(6),
@@ -291,6 +319,12 @@ mod tests {
             worker_env: vec![("A".into(), "b=c".into())],
             drain: Duration::from_secs(3),
             node_preload: false,
+            hang_timeout: None,
+            recycling: recycle::Limits {
+                age: Some(Duration::from_secs(5)),
+                memory: Some(6),
+                requests: Some(7),
+            },
             command: vec!["x".into()],
         };
         assert_eq!(flags, wanted);

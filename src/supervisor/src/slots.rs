@@ -92,22 +92,28 @@ impl Slots {
         Ok(())
     }
 
-    /// Sends new connections of each group to the slots that `serves` names.
-    pub(crate) fn steer(&self, serves: impl Fn(GroupId, Slot) -> bool) -> io::Result<()> {
+    /// Sends new connections of each group to the slots that `serves` names, without those to be avoided if any other
+    /// is left.
+    pub(crate) fn steer(
+        &self,
+        serves: impl Fn(GroupId, Slot) -> bool,
+        avoid: impl Fn(Slot) -> bool,
+    ) -> io::Result<()> {
         for (id, group) in self.groups.iter().enumerate() {
-            let live: Vec<u32> = group
-                .joined
-                .iter()
-                .zip(0..)
-                .filter(|(slot, _)| serves(id, **slot))
-                .map(|(_, index)| index)
-                .collect();
+            let live: Vec<(Slot, u32)> =
+                group.joined.iter().copied().zip(0..).filter(|(slot, _)| serves(id, *slot)).collect();
+            let good = live.iter().filter(|(slot, _)| !avoid(*slot));
+            let chosen: Vec<u32> = if good.clone().next().is_some() {
+                good.map(|(_, i)| *i).collect()
+            } else {
+                live.iter().map(|(_, i)| *i).collect()
+            };
             let Some(seat) =
                 group.joined.first().and_then(|slot| group.seats.iter().find(|s| s.slot == *slot))
             else {
                 continue;
             };
-            if let Some(program) = steering::spread_over(&live) {
+            if let Some(program) = steering::spread_over(&chosen) {
                 socket::steer(seat.socket.as_fd(), &program)?;
             }
         }
@@ -174,13 +180,13 @@ mod tests {
             [0, 0, 5],
             "only the first, until told otherwise"
         );
-        slots.steer(|_, slot| slot == 1).unwrap();
+        slots.steer(|_, slot| slot == 1, |_| false).unwrap();
         let second = connect(7);
         assert_eq!([0, 1, 2].map(|slot| slots.queue_length(slot)), [0, 7, 5]);
-        slots.steer(|_, _| false).unwrap();
+        slots.steer(|_, _| false, |_| false).unwrap();
         let third = connect(1);
         assert_eq!([0, 1, 2].map(|slot| slots.queue_length(slot)), [0, 8, 5], "nobody serves: as before");
-        slots.steer(|_, slot| slot != 2).unwrap();
+        slots.steer(|_, _| true, |slot| slot == 2).unwrap();
         let fourth = connect(60);
         let [zero, one, two] = [0, 1, 2].map(|slot| slots.queue_length(slot));
         assert!((zero + one, two) == (68, 5) && zero > 10 && one > 18, "{zero} {one} {two}");

@@ -4,9 +4,8 @@
 
 mod common;
 
-use common::{Directory, Setup, Signal, app, descendants, free_port, is_root, wait_for};
+use common::{Cgroup, Setup, Signal, app, descendants, free_port, is_root, wait_for};
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 #[test]
@@ -75,15 +74,13 @@ fn metrics_of_each_worker() {
 /// libuv#4740, #4146, nodejs#59200: the count from the cgroup, with fractions.
 #[test]
 fn libuv_4740_workers_follow_the_cgroups_limit() {
-    let Some(cgroup) = Cgroup::make() else {
+    let Some(cgroup) = Cgroup::make("derived") else {
         eprintln!("no cgroup can be made here");
         return;
     };
     for (quota, workers) in [(150_000, 2), (300_000, 3), (20_000, 1)] {
         cgroup.limit(quota);
-        let join = format!("echo $$ > {}/cgroup.procs; exec \"$0\" \"$@\"", cgroup.path());
-        let setup = Setup::new(&["sleep", "600"]).wrapper(&["sh", "-c", &join]);
-        let supervisor = setup.start();
+        let supervisor = cgroup.run(Setup::new(&["sleep", "600"])).start();
         let line = format!("WORKERS={workers} (CPU limit of ");
         supervisor.wait_output(&line);
     }
@@ -123,50 +120,4 @@ fn a_port_that_something_else_has() {
     let line =
         format!("0.0.0.0:{port} cannot be bound: a process that is none of the workers has it already");
     assert_eq!(supervisor.output().matches(&line).count(), 1, "{}", supervisor.output());
-}
-
-/// A cgroup with a CPU limit, v1 or v2, removed at the end.
-struct Cgroup {
-    directory: Directory,
-    v2: bool,
-}
-
-impl Cgroup {
-    fn make() -> Option<Self> {
-        let (v1, v2) = (Path::new("/sys/fs/cgroup/cpu"), Path::new("/sys/fs/cgroup"));
-        let (parent, v2) = if v1.exists() { (v1, false) } else { (v2, true) };
-        if v2 {
-            fs::write(parent.join("cgroup.subtree_control"), "+cpu").ok()?;
-        }
-        let path = parent.join(format!("workerapp-test-{}", std::process::id()));
-        fs::create_dir(&path).ok()?;
-        let cgroup = Self { directory: Directory(path), v2 };
-        let probe = if v2 { "cpu.max" } else { "cpu.cfs_quota_us" };
-        cgroup.directory.0.join(probe).exists().then_some(cgroup)
-    }
-
-    /// Do the tests run under a limit?
-    fn limited() -> bool {
-        workerapp_supervisor::cgroup::Cgroup::find().limits().cpu.is_some()
-    }
-
-    fn path(&self) -> &str {
-        self.directory.0.to_str().unwrap()
-    }
-
-    fn limit(&self, quota: u32) {
-        let (file, text) = if self.v2 {
-            ("cpu.max", format!("{quota} 100000"))
-        } else {
-            ("cpu.cfs_quota_us", quota.to_string())
-        };
-        fs::write(self.directory.0.join(file), text).unwrap();
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        // Its files cannot be removed, but the directory can, as soon as its last process is gone.
-        wait_for("the cgroup to be empty", || fs::remove_dir(&self.directory.0).ok());
-    }
 }

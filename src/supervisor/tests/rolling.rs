@@ -4,40 +4,9 @@
 
 mod common;
 
-use common::{BINARY, Directory, Setup, Signal, Supervisor, app, kill, wait_for};
+use common::{BINARY, Directory, Load, Setup, Signal, Supervisor, app, kill, wait_for};
 use std::fs;
-use std::process::{Child, ChildStdin, Command, Stdio};
-
-/// Clients in a process of their own.
-struct Load(Child, Option<ChildStdin>);
-
-impl Load {
-    fn on(port: u16) -> Self {
-        let script = app("load.mjs");
-        let mut child = Command::new("node")
-            .args([&script, &port.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdin = child.stdin.take();
-        Self(child, stdin)
-    }
-
-    /// Ends it; answers how many requests were answered on short and on kept connections, and what was lost.
-    fn end(mut self) -> (u32, u32, String) {
-        self.1.take();
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut self.0.stdout.take().unwrap(), &mut text).unwrap();
-        self.0.wait().unwrap();
-        let number = |name: &str| -> u32 {
-            let rest = text.split(&format!("\"{name}\":")).nth(1).unwrap();
-            rest.split(',').next().unwrap().parse().unwrap()
-        };
-        let lost = text.split("\"lost\":[").nth(1).unwrap().split(']').next().unwrap().to_owned();
-        (number("short"), number("kept"), lost)
-    }
-}
+use std::process::Command;
 
 /// Rolls all workers over once, and waits until none of the old ones is left.
 fn roll(supervisor: &Supervisor, begin: impl Fn(&Supervisor)) {

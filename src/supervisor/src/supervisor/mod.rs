@@ -1,5 +1,6 @@
 //! The event loop: one thread, asleep until something happens.
 
+mod housekeeping;
 mod setup;
 mod trees;
 mod view;
@@ -7,17 +8,21 @@ mod workers;
 
 use crate::admin::{self, Admin, Answer, Request};
 use crate::broker::Broker;
+use crate::cgroup::Cgroup;
 use crate::error::Error;
 use crate::flags::Flags;
 use crate::fleet::{Action, Event, Fleet, Generation, Severity, Time};
+use crate::follow::Follower;
 use crate::launch::Template;
 use crate::limits::Workers;
 use crate::log;
 use crate::preload;
+use crate::recycle;
 use crate::sharing::Mode;
 use crate::sys::poll::{Poll, Ready};
 use crate::sys::process::{self, Pid};
 use crate::sys::signal::{Signal, SignalFd};
+use housekeeping::Housekeeping;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -92,6 +97,10 @@ struct Supervisor {
     /// The file that is loaded into Node.
     preload: Option<PathBuf>,
     troubles: Vec<String>,
+    cgroup: Cgroup,
+    follower: Follower,
+    recycling: recycle::Limits,
+    housekeeping: Housekeeping,
 }
 
 impl Supervisor {
@@ -104,8 +113,9 @@ impl Supervisor {
         let now = self.now();
         let looking = self.looked_for().next().map(|_| now + LOOK_AGAIN);
         let draining = self.trees.values().any(|tree| tree.draining.is_some()).then(|| now + LOOK_AT_QUEUE);
-        let deadlines = [self.fleet.next_deadline(), self.admin.next_deadline(), looking, draining];
-        let deadline = deadlines.into_iter().flatten().min();
+        let own = [looking, draining, self.housekeeping_due()];
+        let deadlines = [self.fleet.next_deadline(), self.admin.next_deadline()].into_iter().chain(own);
+        let deadline = deadlines.flatten().min();
         let ready = self.poll.wait(deadline.map(|at| at.saturating_sub(now))).map_err(Error::EventLoop)?;
         for event in ready {
             self.handle(event);
@@ -114,6 +124,7 @@ impl Supervisor {
         self.admin.expire(now);
         self.look_for_listeners();
         self.look_at_queues();
+        self.keep_house();
         if self.fleet.next_deadline().is_some_and(|at| at <= now) {
             self.dispatch(Event::Tick);
         }
@@ -198,6 +209,8 @@ impl Supervisor {
         }
     }
 
+    /// Sends new connections to workers that listen and are not to go; to those whose queue stands still only when there
+    /// is no other.
     fn steer(&mut self) {
         let serves = |group, slot| {
             self.trees.iter().any(|(generation, tree)| {
@@ -205,7 +218,8 @@ impl Supervisor {
                 tree.slot == slot && listens && self.fleet.takes_connections(*generation)
             })
         };
-        if let Err(e) = self.broker.slots.steer(serves) {
+        let avoided = &self.housekeeping.avoided;
+        if let Err(e) = self.broker.slots.steer(serves, |slot| avoided.contains(&slot)) {
             self.trouble(format!("cannot steer connections: {e}"));
         }
     }

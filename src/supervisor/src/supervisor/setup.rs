@@ -1,5 +1,6 @@
 //! From flags to a supervisor that is ready to start its workers.
 
+use super::housekeeping::Housekeeping;
 use super::{Supervisor, Token};
 use crate::admin::Admin;
 use crate::broker::Broker;
@@ -7,8 +8,9 @@ use crate::cgroup::Cgroup;
 use crate::error::Error;
 use crate::flags::{Flags, Processes, Sharing};
 use crate::fleet::{Fleet, Settings, Severity};
+use crate::follow::Follower;
 use crate::launch::Template;
-use crate::limits::{Basis, Workers};
+use crate::limits::Basis;
 use crate::log;
 use crate::preload;
 use crate::sharing::{self, Mode};
@@ -31,7 +33,8 @@ impl Supervisor {
         process::adopt_orphans().map_err(Error::EventLoop)?;
 
         let mode = choose_mode(&flags);
-        let workers = count_workers(&flags);
+        let cgroup = Cgroup::find();
+        let workers = basis(&flags, &cgroup).workers();
         log::write(Severity::Info, &format!("WORKERS={} ({})", workers.count, workers.reason));
         let processes = match (flags.processes, &mode) {
             (Processes::One, _) | (_, Mode::Single(_)) => 1,
@@ -58,7 +61,6 @@ impl Supervisor {
 
         Ok(Self {
             template,
-            workers,
             mode,
             start,
             poll,
@@ -71,8 +73,20 @@ impl Supervisor {
             exit_code: None,
             preload,
             troubles: Vec::new(),
+            follower: Follower::new(workers.count),
+            recycling: flags.recycling,
+            housekeeping: Housekeeping::default(),
+            cgroup,
+            workers,
             flags,
         })
+    }
+}
+
+impl Supervisor {
+    /// What the number of workers follows from now.
+    pub(super) fn basis(&self) -> Basis {
+        basis(&self.flags, &self.cgroup)
     }
 }
 
@@ -115,17 +129,16 @@ fn load_into_node(flags: &Flags, template: &mut Template) -> Option<PathBuf> {
     Some(path)
 }
 
-fn count_workers(flags: &Flags) -> Workers {
-    let limits = Cgroup::find().limits();
-    let basis = Basis {
+fn basis(flags: &Flags, cgroup: &Cgroup) -> Basis {
+    let limits = cgroup.limits();
+    Basis {
         wanted: flags.workers,
         most: flags.max_workers,
         memory_per_worker: flags.memory_per_worker,
         variable: std::env::var("WORKERS").ok(),
         cpu: limits.cpu,
         memory: limits.memory,
-    };
-    basis.workers()
+    }
 }
 
 /// Different in each pod, so that they do not restart in step.

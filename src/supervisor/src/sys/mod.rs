@@ -12,6 +12,7 @@
     reason = "constants and sizes come in other integer types than the calls that take them"
 )]
 
+pub(crate) mod diag;
 pub(crate) mod poll;
 pub(crate) mod process;
 pub(crate) mod seccomp;
