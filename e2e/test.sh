@@ -64,7 +64,6 @@ end_to_end() {
     [ "$2" = 0 ] || diagnosis
     return $result
   }
-  [ "$2" = 0 ] || "$testbed" exec env README_IMAGE=localhost/hello:1 "$here/readme.sh"
 }
 
 prepare_nodes() {
@@ -90,8 +89,15 @@ end_cluster() {
 }
 
 # Names of their own, so that a demo may be up meanwhile.
-apiserver() { end_to_end watapi 0 'apiserver_*'; }
-cluster() { end_to_end wate2e 2 'cluster_*'; }
+apiserver() {
+  end_to_end watapi 0 'apiserver_*'
+  "$testbed" exec "$here/chart/test"
+}
+
+cluster() {
+  end_to_end wate2e 2 'cluster_*'
+  "$testbed" exec env README_IMAGE=localhost/hello:1 "$here/readme.sh"
+}
 
 wanted=("$@")
 [ $# -gt 0 ] || wanted=("${parts[@]}")
