@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::error::Error;
+use crate::launch::Variable;
 use crate::limits::Wanted;
 use crate::recycle;
 use crate::sys::signal::Signal;
@@ -27,7 +28,8 @@ Usage: workerapp-supervisor [flags] -- COMMAND [ARGUMENTS]
   --grace S               seconds from SIGTERM to the end, all included (default 30)
   --stop-signal SIG       what asks a worker to stop (default SIGTERM)
   --keep-env NAME         leave this variable as it is; repeatable
-  --worker-env NAME=VALUE set for each worker unless it is set already; repeatable
+  --worker-env NAME=VALUE set for each worker unless it is set already; repeatable;
+                          NAME+=VALUE: added to what is set already, after a space
   --drain S               how long a worker may finish what it has begun (default 10)
   --hang-timeout S        end a worker that takes no connection for so long (default 30, 0: never)
   --max-age S             replace a worker after so long; one at a time, like the next two
@@ -85,7 +87,7 @@ pub struct Flags {
     pub grace: Duration,
     pub stop_signal: Signal,
     pub keep_env: Vec<String>,
-    pub worker_env: Vec<(String, String)>,
+    pub worker_env: Vec<Variable>,
     pub drain: Duration,
     pub node_preload: bool,
     pub hang_timeout: Option<Duration>,
@@ -237,12 +239,10 @@ impl Flags {
                 }
             }
             "--keep-env" => self.keep_env.push(value),
-            "--worker-env" => match value.split_once('=') {
-                Some((variable, text)) if !variable.is_empty() => {
-                    self.worker_env.push((variable.to_owned(), text.to_owned()));
-                }
-                _ => return Err(wrong("give NAME=VALUE")),
-            },
+            "--worker-env" => {
+                self.worker_env
+                    .push(Variable::parse(&value).ok_or_else(|| wrong("give NAME=VALUE or NAME+=VALUE"))?);
+            }
             _ => return Err(Error::Usage(format!("there is no flag {name}"))),
         }
         Ok(())
@@ -280,6 +280,7 @@ fn seconds(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::Rule;
 
     fn of(line: &str) -> Result<Invocation, String> {
         parse(line.split(' ').map(OsString::from)).map_err(|e| e.to_string())
@@ -316,7 +317,7 @@ mod tests {
             grace: Duration::from_mins(1),
             stop_signal: Signal::QUIT,
             keep_env: vec!["WORKERS".into()],
-            worker_env: vec![("A".into(), "b=c".into())],
+            worker_env: vec![Variable { name: "A".into(), value: "b=c".into(), rule: Rule::Default }],
             drain: Duration::from_secs(3),
             node_preload: false,
             hang_timeout: None,
@@ -357,7 +358,7 @@ mod tests {
                 "--stop-signal NOPE -- x",
                 "--stop-signal NOPE: give a signal's name, for example SIGTERM; see --help",
             ),
-            ("--worker-env A -- x", "--worker-env A: give NAME=VALUE; see --help"),
+            ("--worker-env A -- x", "--worker-env A: give NAME=VALUE or NAME+=VALUE; see --help"),
             ("--nope 1 -- x", "there is no flag --nope; see --help"),
             (
                 "--port 9913 -- x",

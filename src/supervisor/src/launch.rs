@@ -16,10 +16,39 @@ pub struct Template {
     pub environment: Vec<(OsString, OsString)>,
     /// Variables that stay as the container has them (`--keep-env`).
     pub keep: Vec<String>,
-    /// Variables to set unless the container has them (`--worker-env`).
-    pub defaults: Vec<(String, String)>,
-    /// Variables to set in any case.
-    pub own: Vec<(String, String)>,
+    /// Variables of the workers (`--worker-env`, and our own).
+    pub variables: Vec<Variable>,
+}
+
+/// A variable that workers get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its value, in which references are replaced.
+    pub value: String,
+    /// What becomes of a value that the container has.
+    pub rule: Rule,
+}
+
+/// What becomes of a variable that the container has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// It stays.
+    Default,
+    /// Ours is added to it, after a space.
+    Append,
+    /// Ours takes its place.
+    Replace,
+}
+
+impl Variable {
+    /// Reads `NAME=VALUE` or `NAME+=VALUE`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, value) = text.split_once('=')?;
+        let (name, rule) = name.strip_suffix('+').map_or((name, Rule::Default), |name| (name, Rule::Append));
+        (!name.is_empty()).then(|| Self { name: name.to_owned(), value: value.to_owned(), rule })
+    }
 }
 
 /// One worker's command line and environment.
@@ -46,17 +75,15 @@ impl Template {
         };
         let mut words = self.command.iter().map(|word| fill(word));
         let mut environment = Environment(self.environment.clone());
-        for (name, value) in &self.defaults {
-            environment.set_default(name, fill(OsStr::new(value)));
+        for Variable { name, value, rule } in &self.variables {
+            environment.put(name, fill(OsStr::new(value)), *rule);
         }
         for (name, value) in [("WORKERS", &workers), ("WORKER_ID", &worker), ("NODE_APP_INSTANCE", &worker)] {
             if !(self.keep.iter().any(|kept| kept == name) && environment.has(name)) {
                 environment.set(name, value.into());
             }
         }
-        for (name, value) in &self.own {
-            environment.set(name, value.into());
-        }
+
         environment.set(GENERATION_VARIABLE, generation.to_string().into());
         Launch {
             program: words.next().unwrap_or_default(),
@@ -78,9 +105,17 @@ impl Environment {
         self.0.push((name.into(), value));
     }
 
-    fn set_default(&mut self, name: &str, value: OsString) {
-        if !self.has(name) {
-            self.set(name, value);
+    fn put(&mut self, name: &str, value: OsString, rule: Rule) {
+        let known = self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+        match (known, rule) {
+            (Some(_), Rule::Default) => {}
+            (Some(known), Rule::Append) if !known.is_empty() => {
+                let mut both = known.clone();
+                both.push(" ");
+                both.push(value);
+                self.set(name, both);
+            }
+            _ => self.set(name, value),
         }
     }
 }
@@ -104,15 +139,14 @@ fn replace(text: &[u8], from: &str, to: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn template(environment: &[(&str, &str)], keep: &[&str], defaults: &[(&str, &str)]) -> Template {
+    fn template(environment: &[(&str, &str)], keep: &[&str], variables: &[&str]) -> Template {
         Template {
             command: ["serve", "--id=$(WORKER_ID)", "$(WORKERS)/$(WORKERS)", "$(PORT)"]
                 .map(Into::into)
                 .into(),
             environment: environment.iter().map(|(n, v)| (n.into(), v.into())).collect(),
             keep: keep.iter().map(ToString::to_string).collect(),
-            defaults: defaults.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect(),
-            own: vec![("NODE_OPTIONS".into(), "--require=x".into())],
+            variables: variables.iter().map(|text| Variable::parse(text).unwrap()).collect(),
         }
     }
 
@@ -138,7 +172,6 @@ mod tests {
             ("NODE_APP_INSTANCE", "1"),
             ("PORT", "3000"),
             ("WORKER_GENERATION", "5"),
-            ("NODE_OPTIONS", "--require=x"),
         ] {
             assert_eq!(variable(&launch, name).as_deref(), Some(value), "{name}");
         }
@@ -146,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_users_own_values_win() {
-        let defaults = [("UV_THREADPOOL_SIZE", "4"), ("THREADS", "$(WORKERS)")];
+        let defaults = ["UV_THREADPOOL_SIZE=4", "THREADS=$(WORKERS)"];
         let launch =
             template(&[("WORKERS", "9"), ("UV_THREADPOOL_SIZE", "1")], &["WORKERS", "WORKER_ID"], &defaults)
                 .launch(0, 1, 4);
@@ -154,6 +187,19 @@ mod tests {
             [("WORKERS", "9"), ("UV_THREADPOOL_SIZE", "1"), ("THREADS", "4"), ("WORKER_ID", "0")]
         {
             assert_eq!(variable(&launch, name).as_deref(), Some(value), "{name}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_added() {
+        let variables = ["JAVA_TOOL_OPTIONS+=-Dworker=$(WORKER_ID)", "EMPTY+=x", "NEW+=a=b", "NEW+=c"];
+        let launch =
+            template(&[("JAVA_TOOL_OPTIONS", "-Xmx1g"), ("EMPTY", "")], &[], &variables).launch(2, 1, 4);
+        for (name, value) in [("JAVA_TOOL_OPTIONS", "-Xmx1g -Dworker=2"), ("EMPTY", "x"), ("NEW", "a=b c")] {
+            assert_eq!(variable(&launch, name).as_deref(), Some(value), "{name}");
+        }
+        for wrong in ["", "A", "=x", "+=x"] {
+            assert_eq!(Variable::parse(wrong), None, "{wrong}");
         }
     }
 

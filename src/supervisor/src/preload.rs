@@ -66,8 +66,8 @@ fn is_ours(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| name.starts_with(&format!("workerapp-{}-", std::process::id())))
 }
 
-/// The value of `NODE_OPTIONS` with the file added to what the app has there. `None`: better not.
-pub(crate) fn node_options(
+/// The option that is to be added to `NODE_OPTIONS`. `None`: better not.
+pub(crate) fn node_option(
     path: &Path,
     own: Option<&OsStr>,
     command: &[std::ffi::OsString],
@@ -80,8 +80,7 @@ pub(crate) fn node_options(
         return None;
     }
     let escaped = path.replace('\\', "\\\\").replace('"', "\\\"");
-    let option = format!("--require=\"{escaped}\"");
-    Some(if own.is_empty() { option } else { format!("{own} {option}") })
+    Some(format!("--require=\"{escaped}\""))
 }
 
 #[cfg(test)]
@@ -89,15 +88,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_apps_own_options_stay() {
+    fn the_option() {
         let path = Path::new("/a b/x.cjs");
         let options = |own: Option<&str>, command: &[&str]| {
             let command: Vec<_> = command.iter().map(Into::into).collect();
-            node_options(path, own.map(OsStr::new), &command)
+            node_option(path, own.map(OsStr::new), &command)
         };
         assert_eq!(options(None, &["node", "x"]).as_deref(), Some("--require=\"/a b/x.cjs\""));
-        let both = "--max-old-space-size=100 --require=\"/a b/x.cjs\"";
-        assert_eq!(options(Some("--max-old-space-size=100"), &[]).as_deref(), Some(both));
+
         assert_eq!(options(None, &["node", "--permission", "x"]), None);
         assert_eq!(options(Some("--experimental-permission"), &["npm", "start"]), None);
     }

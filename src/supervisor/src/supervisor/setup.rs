@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::flags::{Flags, Processes, Sharing};
 use crate::fleet::{Fleet, Settings, Severity};
 use crate::follow::Follower;
-use crate::launch::Template;
+use crate::launch::{Rule, Template, Variable};
 use crate::limits::Basis;
 use crate::log;
 use crate::preload;
@@ -54,8 +54,7 @@ impl Supervisor {
             command: flags.command.clone(),
             environment: std::env::vars_os().collect(),
             keep: flags.keep_env.clone(),
-            defaults: flags.worker_env.clone(),
-            own: Vec::new(),
+            variables: flags.worker_env.clone(),
         };
         let preload = if flags.node_preload { load_into_node(&flags, &mut template) } else { None };
 
@@ -122,9 +121,12 @@ fn load_into_node(flags: &Flags, template: &mut Template) -> Option<PathBuf> {
         }
     };
     let own = std::env::var_os("NODE_OPTIONS");
-    if let Some(options) = preload::node_options(&path, own.as_deref(), &flags.command) {
-        template.own.push(("NODE_OPTIONS".into(), options));
-        template.own.push(("WORKERAPP_ADMIN_PORT".into(), flags.admin_port.to_string()));
+    if let Some(option) = preload::node_option(&path, own.as_deref(), &flags.command) {
+        let port = flags.admin_port.to_string();
+        template.variables.extend([
+            Variable { name: "NODE_OPTIONS".into(), value: option, rule: Rule::Append },
+            Variable { name: "WORKERAPP_ADMIN_PORT".into(), value: port, rule: Rule::Replace },
+        ]);
     }
     Some(path)
 }
