@@ -197,6 +197,13 @@ pub(crate) fn quantities(generator: &mut SchemaGenerator) -> Schema {
     })
 }
 
+pub(crate) fn stop_signal() -> Rule {
+    rule(
+        "self in ['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH']",
+        "stopSignal must be SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2 or SIGWINCH",
+    )
+}
+
 pub(crate) fn reserved_labels() -> Rule {
     rule(
         "!self.exists(k, k in ['app.kubernetes.io/name', 'app.kubernetes.io/instance', 'app.kubernetes.io/managed-by'])",

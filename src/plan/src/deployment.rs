@@ -17,8 +17,8 @@ use workerapp_api::{ImagePullPolicy, Resources, WorkerApp, names};
 
 use crate::{
     Facts, Workers, digest, metadata,
-    runtime::{Processes, Profile, Sharing},
-    workers::Rule,
+    runtime::Profile,
+    supervisor::{self, admin_port, grace_seconds},
 };
 
 /// The user under which the init container runs: any that isn't root.
@@ -144,7 +144,7 @@ fn container(app: &WorkerApp, profile: &Profile, workers: &Workers) -> Container
             }
             .into()
         }),
-        command: Some(supervisor(app, profile, workers)),
+        command: Some(supervisor::command(app, profile, workers)),
         args: Some((profile.command)(spec.command.iter().chain(&spec.args).cloned().collect(), spec.port)),
         working_dir: spec.working_dir.clone(),
         ports: Some(container_ports(app, profile)),
@@ -161,46 +161,6 @@ fn container(app: &WorkerApp, profile: &Profile, workers: &Workers) -> Container
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         ..Container::default()
     }
-}
-
-/// The supervisor and its flags; the app's own command follows as the container's arguments.
-fn supervisor(app: &WorkerApp, profile: &Profile, workers: &Workers) -> Vec<String> {
-    let spec = &app.spec;
-    let mut command = vec![names::SUPERVISOR_PATH.to_owned()];
-    let mut flag = |name: &str, value: String| command.push(format!("--{name}={value}"));
-
-    match workers.rule {
-        Rule::Count => flag("workers", workers.count.to_string()),
-        _ => flag("workers", "auto".into()),
-    }
-    let overrides = spec.workers.clone().unwrap_or_default();
-    if let Some(max) = overrides.max {
-        flag("max-workers", max.to_string());
-    }
-    if let Some(each) = overrides.memory_per_worker {
-        flag("memory-per-worker", each.bytes().to_string());
-    }
-    if profile.processes == Processes::One {
-        flag("processes", "1".into());
-    }
-    if profile.sharing == Sharing::None {
-        flag("sharing", "none".into());
-    }
-    flag("port", spec.port.to_string());
-    for extra in &spec.ports {
-        flag("port", extra.port.to_string());
-    }
-    flag("admin-port", admin_port(app).to_string());
-    flag("lame-duck", lame_duck_seconds(app).to_string());
-    flag("grace", grace_seconds(app).to_string());
-    if spec.env.iter().any(|variable| variable.name == names::ENV_WORKERS) {
-        flag("keep-env", names::ENV_WORKERS.into());
-    }
-    for variable in profile.variables {
-        flag("worker-env", (*variable).into());
-    }
-    command.push("--".into());
-    command
 }
 
 /// The operator's variables first, so that the app's own may refer to them; its own win.
@@ -288,24 +248,6 @@ fn requirements(resources: &Resources, only: &[&str]) -> ResourceRequirements {
         limits: take(&resources.limits),
         claims: None,
     }
-}
-
-pub(crate) fn admin_port(app: &WorkerApp) -> i32 {
-    app.spec
-        .supervisor
-        .as_ref()
-        .and_then(|supervisor| supervisor.admin_port)
-        .unwrap_or(i32::from(names::DEFAULT_ADMIN_PORT))
-}
-
-fn lame_duck_seconds(app: &WorkerApp) -> u32 {
-    let set = app.spec.supervisor.as_ref().and_then(|supervisor| supervisor.lame_duck_seconds);
-    set.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(names::DEFAULT_LAME_DUCK_SECONDS)
-}
-
-fn grace_seconds(app: &WorkerApp) -> u32 {
-    let set = app.spec.termination_grace_period_seconds;
-    set.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(names::DEFAULT_GRACE_SECONDS)
 }
 
 /// Empty lists are not sent: they would claim the field for the operator.

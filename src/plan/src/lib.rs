@@ -8,6 +8,7 @@
 //! - `effective`: the CPU and memory that the container will really have
 //! - `workers`: WORKERS
 //! - `runtime`: the table of runtime profiles
+//! - `supervisor`: the flags of the program that stands in front of the app's own
 //! - `deployment`, `service`, `autoscaler`: one file for each kind of child
 //! - `problem`, `warning`: what is wrong, and what is worth telling
 
@@ -22,6 +23,7 @@ mod autoscaler;
 mod deployment;
 mod metadata;
 mod service;
+mod supervisor;
 
 use k8s_openapi::api::{
     apps::v1::Deployment,

@@ -8,9 +8,9 @@ use thiserror::Error;
 use workerapp_api::WorkerApp;
 
 use crate::{
-    deployment::admin_port,
     runtime::Profile,
     service,
+    supervisor::admin_port,
     workers::{MOST_WORKERS, Workers},
 };
 

@@ -19,6 +19,8 @@ pub struct Profile {
     /// Variables that the supervisor sets for each worker: a name, `=` (unless the container has it) or `+=` (added, after a
     /// space, to what the container has), and the value.
     pub variables: &'static [&'static str],
+    /// The signal at which the program ends in order, where that isn't SIGTERM.
+    pub stop_signal: Option<&'static str>,
     /// The port at which the runtime serves metrics itself.
     pub metrics_port: Option<i32>,
     /// Whether one process of the command can use more than one CPU.
@@ -65,6 +67,7 @@ const GENERIC: Profile = Profile {
     sharing: Sharing::Slots,
     command: as_given,
     variables: &[],
+    stop_signal: None,
     metrics_port: None,
     parallel: false,
 };
@@ -103,7 +106,14 @@ const GO: Profile =
     Profile { processes: Processes::One, variables: &["GOMAXPROCS=$$(WORKERS)"], parallel: true, ..GENERIC };
 
 /// nginx makes its own worker processes, which inherit the socket.
-const NGINX: Profile = Profile { processes: Processes::One, command: nginx, parallel: true, ..GENERIC };
+const NGINX: Profile = Profile {
+    processes: Processes::One,
+    command: nginx,
+    // SIGTERM is its fast shutdown, which breaks off requests.
+    stop_signal: Some("SIGQUIT"),
+    parallel: true,
+    ..GENERIC
+};
 
 /// Cloudgate's threads listen with `SO_REUSEPORT` by themselves. It takes its port from `-p` alone.
 const CLOUDGATE: Profile = Profile {

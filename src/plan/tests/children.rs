@@ -98,6 +98,37 @@ fn each_runtime_is_told_the_count_in_its_own_way() {
 }
 
 #[test]
+fn the_supervisors_settings_become_flags() {
+    let flags = |spec| {
+        container(spec)["command"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let all = flags(json!({"supervisor": {
+        "adminPort": 9000, "lameDuckSeconds": 1, "drainSeconds": 4, "stopSignal": "SIGINT", "hangTimeoutSeconds": 0,
+        "maxAgeSeconds": 60, "maxMemory": "300Mi", "maxRequests": 1000, "nodePreload": false,
+    }}));
+    for flag in [
+        "--admin-port=9000",
+        "--lame-duck=1",
+        "--drain=4",
+        "--stop-signal=SIGINT",
+        "--hang-timeout=0",
+        "--max-age=60",
+        "--max-memory=314572800",
+        "--max-requests=1000",
+        "--node-preload=off",
+    ] {
+        assert!(all.iter().any(|given| given == flag), "{flag}: {all:?}");
+    }
+    assert!(flags(json!({"runtime": "Nginx"})).contains(&"--stop-signal=SIGQUIT".to_owned()));
+}
+
+#[test]
 fn an_explicit_count_is_passed_on_as_a_number() {
     let container = container(json!({"workers": {"count": 4, "max": 8, "memoryPerWorker": "200Mi"}}));
     let command = container["command"].as_array().unwrap();

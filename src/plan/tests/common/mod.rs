@@ -1,5 +1,7 @@
 //! WorkerApps and facts for the plan's tests.
 
+#![allow(clippy::expect_used, clippy::needless_pass_by_value, reason = "helpers of tests, given literals")]
+
 use serde_json::{Value, json};
 use workerapp_api::WorkerApp;
 use workerapp_plan::{Facts, Plan};
