@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::launch::Variable;
 use crate::limits::Wanted;
 use crate::recycle;
+use crate::steering::Policy;
 use crate::sys::signal::Signal;
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -31,6 +32,7 @@ Usage: workerapp-supervisor [flags] -- COMMAND [ARGUMENTS]
   --worker-env NAME=VALUE set for each worker unless it is set already; repeatable;
                           NAME+=VALUE: added to what is set already, after a space
   --drain S               how long a worker may finish what it has begun (default 10)
+  --affinity none|ClientIP  the same client, the same worker (default none)
   --hang-timeout S        end a worker that takes no connection for so long (default 30, 0: never)
   --max-age S             replace a worker after so long; one at a time, like the next two
   --max-memory B          replace a worker whose processes use so much memory
@@ -90,6 +92,7 @@ pub struct Flags {
     pub worker_env: Vec<Variable>,
     pub drain: Duration,
     pub node_preload: bool,
+    pub policy: Policy,
     pub hang_timeout: Option<Duration>,
     pub recycling: recycle::Limits,
     pub command: Vec<OsString>,
@@ -112,6 +115,7 @@ impl Default for Flags {
             worker_env: Vec::new(),
             drain: Duration::from_secs(10),
             node_preload: true,
+            policy: Policy::Even,
             hang_timeout: Some(Duration::from_secs(30)),
             recycling: recycle::Limits::default(),
             command: Vec::new(),
@@ -216,6 +220,13 @@ impl Flags {
                     .ok_or_else(|| wrong("give a signal's name, for example SIGTERM"))?;
             }
             "--drain" => self.drain = seconds(&value).ok_or_else(|| wrong("give a number of seconds"))?,
+            "--affinity" => {
+                self.policy = match value.as_str() {
+                    "none" => Policy::Even,
+                    "ClientIP" => Policy::ClientAddress,
+                    _ => return Err(wrong("give none or ClientIP")),
+                }
+            }
             "--hang-timeout" => {
                 let time = seconds(&value).ok_or_else(|| wrong("give a number of seconds"))?;
                 self.hang_timeout = Some(time).filter(|time| !time.is_zero());
@@ -304,7 +315,7 @@ mod tests {
     fn every_flag() {
         let flags = run("--workers 4 --max-workers=6 --memory-per-worker 1000 --processes 1 --sharing none \
              --port 3000 --port 3001 --port 3000 --admin-port 9000 --lame-duck 0.5 --grace 60 --stop-signal QUIT \
-             --keep-env WORKERS --worker-env A=b=c --drain 3 --node-preload off --hang-timeout 0 --max-age 5 --max-memory 6 --max-requests 7 -- x");
+             --keep-env WORKERS --worker-env A=b=c --drain 3 --node-preload off --affinity ClientIP --hang-timeout 0 --max-age 5 --max-memory 6 --max-requests 7 -- x");
         let wanted = Flags {
             workers: Wanted::Count(4),
             max_workers: Some(6),
@@ -320,6 +331,7 @@ mod tests {
             worker_env: vec![Variable { name: "A".into(), value: "b=c".into(), rule: Rule::Default }],
             drain: Duration::from_secs(3),
             node_preload: false,
+            policy: Policy::ClientAddress,
             hang_timeout: None,
             recycling: recycle::Limits {
                 age: Some(Duration::from_secs(5)),

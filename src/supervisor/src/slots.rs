@@ -8,7 +8,7 @@
 
 use crate::address::Binding;
 use crate::fleet::Slot;
-use crate::steering;
+use crate::steering::{self, Policy};
 use crate::sys::socket;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -83,7 +83,7 @@ impl Slots {
         let Some(seat) = group.seats.iter().find(|seat| seat.slot == slot) else { return Ok(()) };
         if group.joined.is_empty() {
             // Before the first socket listens, so that a second one gets nothing before it is wanted.
-            if let Some(program) = steering::spread_over(&[0]) {
+            if let Some(program) = steering::program(Policy::Even, &[Some(0)]) {
                 socket::steer(seat.socket.as_fd(), &program)?;
             }
         }
@@ -92,28 +92,20 @@ impl Slots {
         Ok(())
     }
 
-    /// Sends new connections of each group to the slots that `serves` names, without those to be avoided if any other
-    /// is left.
+    /// Sends new connections of each group to its places: the slots of the workers, in the workers' order, without those
+    /// that take none.
     pub(crate) fn steer(
         &self,
-        serves: impl Fn(GroupId, Slot) -> bool,
-        avoid: impl Fn(Slot) -> bool,
+        policy: Policy,
+        places: impl Fn(GroupId) -> Vec<Option<Slot>>,
     ) -> io::Result<()> {
         for (id, group) in self.groups.iter().enumerate() {
-            let live: Vec<(Slot, u32)> =
-                group.joined.iter().copied().zip(0..).filter(|(slot, _)| serves(id, *slot)).collect();
-            let good = live.iter().filter(|(slot, _)| !avoid(*slot));
-            let chosen: Vec<u32> = if good.clone().next().is_some() {
-                good.map(|(_, i)| *i).collect()
-            } else {
-                live.iter().map(|(_, i)| *i).collect()
-            };
-            let Some(seat) =
-                group.joined.first().and_then(|slot| group.seats.iter().find(|s| s.slot == *slot))
-            else {
-                continue;
-            };
-            if let Some(program) = steering::spread_over(&chosen) {
+            let index =
+                |slot: Slot| group.joined.iter().zip(0..).find(|(s, _)| **s == slot).map(|(_, index)| index);
+            let indices: Vec<Option<u32>> = places(id).into_iter().map(|slot| index(slot?)).collect();
+            let first =
+                group.joined.first().and_then(|slot| group.seats.iter().find(|seat| seat.slot == *slot));
+            if let (Some(seat), Some(program)) = (first, steering::program(policy, &indices)) {
                 socket::steer(seat.socket.as_fd(), &program)?;
             }
         }
@@ -180,13 +172,13 @@ mod tests {
             [0, 0, 5],
             "only the first, until told otherwise"
         );
-        slots.steer(|_, slot| slot == 1, |_| false).unwrap();
+        slots.steer(Policy::Even, |_| vec![None, Some(1), None]).unwrap();
         let second = connect(7);
         assert_eq!([0, 1, 2].map(|slot| slots.queue_length(slot)), [0, 7, 5]);
-        slots.steer(|_, _| false, |_| false).unwrap();
+        slots.steer(Policy::Even, |_| vec![None; 3]).unwrap();
         let third = connect(1);
         assert_eq!([0, 1, 2].map(|slot| slots.queue_length(slot)), [0, 8, 5], "nobody serves: as before");
-        slots.steer(|_, _| true, |slot| slot == 2).unwrap();
+        slots.steer(Policy::Even, |_| vec![Some(0), Some(1), None]).unwrap();
         let fourth = connect(60);
         let [zero, one, two] = [0, 1, 2].map(|slot| slots.queue_length(slot));
         assert!((zero + one, two) == (68, 5) && zero > 10 && one > 18, "{zero} {one} {two}");

@@ -253,3 +253,24 @@ fn gvisor_14627_without_seccomp_one_worker_serves_and_the_cause_is_told() {
     let log = supervisor.output();
     assert_eq!(log.matches("the port cannot be shared, so one worker runs").count(), 1, "{log}");
 }
+
+/// socket.io#1982: polling transport meets another worker each time.
+#[test]
+fn socketio_1982_affinity_keeps_a_client_on_its_worker() {
+    let supervisor =
+        Setup::new(&["node", &app("server.js")]).workers(3).flags(&["--affinity", "ClientIP"]).ready();
+    let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, supervisor.port));
+    let (first, first_v6) = (supervisor.get("/"), get(v6, "/"));
+    for _ in 0..30 {
+        assert_eq!((supervisor.get("/"), get(v6, "/")), (first.clone(), first_v6.clone()));
+    }
+    // The whole of 127/8 is this machine: many clients.
+    let mut seen = std::collections::BTreeSet::new();
+    for last in 1..=60 {
+        let client = common::Client { address: [127, 0, 0, last] };
+        let answer = client.get(supervisor.port).unwrap();
+        assert_eq!(client.get(supervisor.port), Some(answer.clone()));
+        seen.insert(answer);
+    }
+    assert_eq!(seen.len(), 3);
+}

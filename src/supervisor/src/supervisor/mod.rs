@@ -11,7 +11,7 @@ use crate::broker::Broker;
 use crate::cgroup::Cgroup;
 use crate::error::Error;
 use crate::flags::Flags;
-use crate::fleet::{Action, Event, Fleet, Generation, Severity, Time};
+use crate::fleet::{Action, Event, Fleet, Generation, Severity, Slot, Time, Worker};
 use crate::follow::Follower;
 use crate::launch::Template;
 use crate::limits::Workers;
@@ -19,6 +19,7 @@ use crate::log;
 use crate::preload;
 use crate::recycle;
 use crate::sharing::Mode;
+use crate::slots::GroupId;
 use crate::sys::poll::{Poll, Ready};
 use crate::sys::process::{self, Pid};
 use crate::sys::signal::{Signal, SignalFd};
@@ -212,14 +213,19 @@ impl Supervisor {
     /// Sends new connections to workers that listen and are not to go; to those whose queue stands still only when there
     /// is no other.
     fn steer(&mut self) {
-        let serves = |group, slot| {
-            self.trees.iter().any(|(generation, tree)| {
-                let listens = tree.watched.as_ref().is_some_and(|watched| watched.listens_in(group));
-                tree.slot == slot && listens && self.fleet.takes_connections(*generation)
-            })
+        let slot_of = |group: GroupId, worker: &Worker| -> Option<Slot> {
+            let generation = worker.current.filter(|generation| self.fleet.takes_connections(*generation))?;
+            let tree = self.trees.get(&generation)?;
+            tree.watched.as_ref()?.listens_in(group).then_some(tree.slot)
         };
-        let avoided = &self.housekeeping.avoided;
-        if let Err(e) = self.broker.slots.steer(serves, |slot| avoided.contains(&slot)) {
+        let places = |group: GroupId| -> Vec<Option<Slot>> {
+            let all: Vec<Option<Slot>> =
+                self.fleet.workers().iter().map(|worker| slot_of(group, worker)).collect();
+            let is_good = |slot: &Slot| !self.housekeeping.avoided.contains(slot);
+            let good: Vec<Option<Slot>> = all.iter().map(|slot| slot.filter(is_good)).collect();
+            if good.iter().all(Option::is_none) { all } else { good }
+        };
+        if let Err(e) = self.broker.slots.steer(self.flags.policy, places) {
             self.trouble(format!("cannot steer connections: {e}"));
         }
     }

@@ -485,3 +485,22 @@ impl Drop for Cgroup {
         wait_for("the cgroup to be empty", || fs::remove_dir(&self.directory.0).ok());
     }
 }
+
+/// A client with an address of its own.
+pub(crate) struct Client {
+    pub(crate) address: [u8; 4],
+}
+
+impl Client {
+    pub(crate) fn get(&self, port: u16) -> Option<String> {
+        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
+        bind(&socket, &SocketAddr::from((self.address, 0))).ok()?;
+        connect(&socket, &SocketAddr::from(([127, 0, 0, 1], port))).ok()?;
+        let mut stream = TcpStream::from(socket);
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+    }
+}
