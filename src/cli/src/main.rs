@@ -70,13 +70,13 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// What one app's plan is printed as.
+type Print = fn(&workerapp_api::WorkerApp, &workerapp_plan::Plan) -> Result<String, manifest::Error>;
+
 fn run(cli: &Cli) -> Result<String, manifest::Error> {
-    let (input, print): (
-        _,
-        fn(&workerapp_api::WorkerApp, &workerapp_plan::Plan) -> Result<String, manifest::Error>,
-    ) = match &cli.command {
-        Command::Plan(input) => (input, |app, plan| Ok(plan::text(app, plan))),
-        Command::Render(input) => (input, |_, plan| render::yaml(plan)),
+    let (input, separator, print): (&Input, &str, Print) = match &cli.command {
+        Command::Plan(input) => (input, "\n", |app, plan| Ok(plan::text(app, plan))),
+        Command::Render(input) => (input, "---\n", |_, plan| render::yaml(plan)),
     };
     // Nothing is printed unless all of it is valid: half of a rendered file is worse than none.
     let mut output = Vec::new();
@@ -84,8 +84,5 @@ fn run(cli: &Cli) -> Result<String, manifest::Error> {
         let plan = workerapp_plan::plan(&app, &input.facts()).map_err(manifest::Error::Invalid)?;
         output.push(print(&app, &plan)?);
     }
-    Ok(output.join(match cli.command {
-        Command::Plan(_) => "\n",
-        Command::Render(_) => "---\n",
-    }))
+    Ok(output.join(separator))
 }

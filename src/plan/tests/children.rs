@@ -1,5 +1,7 @@
 //! What the child objects look like.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, given literals")]
+
 mod common;
 
 use common::{app, facts, plan};
