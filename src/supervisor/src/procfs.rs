@@ -129,11 +129,16 @@ pub(crate) fn socket_inode(thread: Pid, fd: u32) -> io::Result<u64> {
 
 /// Does any descriptor of this process mean the socket with this inode?
 pub(crate) fn holds_socket(pid: Pid, inode: u64) -> bool {
-    let wanted = format!("socket:[{inode}]");
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    entries
-        .flatten()
-        .any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == wanted.as_str()))
+    sockets(pid).any(|known| known == inode)
+}
+
+/// The inodes of all sockets that a process has open.
+pub(crate) fn sockets(pid: Pid) -> impl Iterator<Item = u64> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let link = fs::read_link(entry.path()).ok()?;
+        link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    })
 }
 
 /// What kind of socket a descriptor is.

@@ -69,6 +69,9 @@ fn metrics_of_each_worker() {
     }
     wait_for("50 requests more", || (sum("workerapp_worker_requests_total") >= asked + 50.0).then_some(()));
     assert!(sum("workerapp_worker_event_loop_utilization") <= 2.0);
+    let mut kept: Vec<common::Kept> = (0..10).map(|_| common::Kept::connect(supervisor.port)).collect();
+    assert!(kept.iter_mut().all(|connection| connection.ask().is_some()));
+    assert!((sum("workerapp_worker_connections") - 10.0).abs() < 0.1);
 }
 
 /// libuv#4740, #4146, nodejs#59200: the count from the cgroup, with fractions.

@@ -36,6 +36,10 @@ fn per_worker(text: &mut Text, snapshot: &Snapshot) {
     }
     let help = "Connections that wait for the worker to accept them.";
     text.worker_gauge("workerapp_worker_queue_length", help, workers, |worker| Some(f64::from(worker.queue)));
+    let help = "Open connections that the worker has accepted.";
+    text.worker_gauge("workerapp_worker_connections", help, workers, |worker| {
+        Some(f64::from(worker.connections))
+    });
     let help = "Time since the worker's process was started.";
     text.worker_gauge("workerapp_worker_running_seconds", help, workers, |worker| {
         worker.running.map(|time| time.as_secs_f64())
@@ -70,8 +74,7 @@ fn from_node(text: &mut Text, snapshot: &Snapshot) {
             text.sample("workerapp_worker_requests_total", &[("worker", &worker.id)], node.requests);
         }
     }
-    let help = "Open connections of the worker's servers (Node).";
-    text.worker_gauge("workerapp_worker_connections", help, workers, |w| Some(number(w.node?.connections)));
+
     let help = "Share of the time since the last look in which the event loop was busy (Node).";
     text.worker_gauge("workerapp_worker_event_loop_utilization", help, workers, |w| w.node?.utilisation);
     let help = "Used JavaScript heap (Node).";

@@ -37,6 +37,8 @@ pub(crate) struct WorkerSnapshot {
     pub(crate) listens: Vec<SocketAddr>,
     /// Connections that wait to be accepted.
     pub(crate) queue: u32,
+    /// Open connections to the declared ports that it has accepted.
+    pub(crate) connections: u32,
     /// CPU time of its process tree.
     pub(crate) cpu: Duration,
     /// Resident memory of its process tree, in bytes; shared pages count for each process.

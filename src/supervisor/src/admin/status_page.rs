@@ -45,6 +45,7 @@ fn process(worker: &WorkerSnapshot) -> Json {
         ("lastExitCode", worker.last_exit.map(ExitStatus::code).into()),
         ("listens", Json::List(worker.listens.iter().map(Json::text).collect())),
         ("queue", worker.queue.into()),
+        ("connections", worker.connections.into()),
         ("cpuSeconds", Json::Decimal(worker.cpu.as_secs_f64())),
         ("residentBytes", worker.resident.into()),
         ("node", worker.node.map_or(Json::Null, |stats| node(&stats))),

@@ -4,8 +4,11 @@ use super::Supervisor;
 use super::trees::{roots, tree_members};
 use crate::admin::{Snapshot, Stats, WorkerSnapshot};
 use crate::fleet::{Generation, Phase, Time, Worker};
-use crate::sys::process;
+use crate::procfs;
+use crate::sys::diag;
+use crate::sys::process::{self, Pid};
 use crate::tree::Member;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Supervisor {
@@ -16,6 +19,7 @@ impl Supervisor {
             self.admin.say(generation, "stats\n");
         }
         let members = tree_members(self.pid, &roots(&self.trees));
+        let accepted = self.accepted();
         let now = self.now();
         Snapshot {
             now,
@@ -29,12 +33,18 @@ impl Supervisor {
                 .fleet
                 .workers()
                 .iter()
-                .map(|worker| self.worker_snapshot(worker, now, &members))
+                .map(|worker| self.worker_snapshot(worker, now, &members, &accepted))
                 .collect(),
         }
     }
 
-    pub(super) fn worker_snapshot(&self, worker: &Worker, now: Time, members: &[Member]) -> WorkerSnapshot {
+    pub(super) fn worker_snapshot(
+        &self,
+        worker: &Worker,
+        now: Time,
+        members: &[Member],
+        accepted: &BTreeSet<u64>,
+    ) -> WorkerSnapshot {
         let instance = worker.current.and_then(|generation| self.fleet.instance(generation));
         let tree = worker.current.and_then(|generation| self.trees.get(&generation));
         let state = match instance.map(|instance| instance.phase) {
@@ -58,6 +68,7 @@ impl Supervisor {
             last_exit: worker.last_exit,
             listens: tree.map(|tree| tree.listens.clone()).unwrap_or_default(),
             queue: self.broker.slots.queue_length(worker.slot),
+            connections: mine().map(|p| count_of(p.pid, accepted)).sum(),
             cpu: Duration::from_millis(
                 mine().map(|p| p.cpu_ticks).sum::<u64>() * 1000 / process::ticks_per_second(),
             ),
@@ -65,4 +76,19 @@ impl Supervisor {
             node: worker.current.and_then(|generation| self.admin.stats(generation).reduce(Stats::add)),
         }
     }
+
+    /// Every connection to a declared port that some program has accepted, by its socket's inode.
+    fn accepted(&self) -> BTreeSet<u64> {
+        let connections = diag::connections(&self.flags.ports).unwrap_or_default();
+        connections.into_iter().map(|connection| connection.inode).filter(|inode| *inode != 0).collect()
+    }
+}
+
+/// How many of these sockets a process has open.
+fn count_of(pid: Pid, sockets: &BTreeSet<u64>) -> u32 {
+    if sockets.is_empty() {
+        return 0;
+    }
+    let mine = procfs::sockets(pid).filter(|inode| sockets.contains(inode)).count();
+    u32::try_from(mine).unwrap_or(u32::MAX)
 }
