@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::{Duration, Instant},
 };
@@ -17,7 +18,10 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
+use tokio::{
+    process::{Child, Command},
+    sync::OnceCell,
+};
 use workerapp_api::{WorkerApp, condition::ConditionType};
 use workerapp_e2e::{
     Fixture, Operator, app, cluster,
@@ -26,17 +30,21 @@ use workerapp_e2e::{
 };
 
 /// The program, built if it isn't.
-async fn program() -> Result<std::path::PathBuf> {
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "workerapp-operator", "--bin", "workerapp-operator"])
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .status()
-        .await?;
-    ensure!(built.success(), "the operator can't be built");
-    // …/target/debug/deps/this-test → …/target/debug/workerapp-operator
-    let test = std::env::current_exe()?;
-    let directory = test.parent().and_then(|deps| deps.parent()).context("no target directory")?;
-    Ok(directory.join("workerapp-operator"))
+async fn program() -> Result<&'static Path> {
+    static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
+    let build = async {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "workerapp-operator", "--bin", "workerapp-operator"])
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+            .status()
+            .await?;
+        ensure!(built.success(), "the operator can't be built");
+        // …/target/debug/deps/this-test → …/target/debug/workerapp-operator
+        let test = std::env::current_exe()?;
+        let directory = test.parent().and_then(|deps| deps.parent()).context("no target directory")?;
+        Ok(directory.join("workerapp-operator"))
+    };
+    Ok(BUILT.get_or_try_init(|| build).await?)
 }
 
 struct Program {

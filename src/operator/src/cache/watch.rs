@@ -20,6 +20,8 @@ use crate::{
 /// After so many seconds the server ends a watch and it is begun anew; a connection that died silently is noticed a few
 /// seconds later.
 const WATCH_SECONDS: u32 = 120;
+/// How many objects are listed at a time: a page is held whole, with all that the cache then drops.
+const PAGE: u32 = 100;
 /// How long changes of a child are gathered before its app is looked at. A rollout changes a Deployment several times within a
 /// moment, and each look would write a status that the next one overwrites.
 const GATHER: Duration = Duration::from_millis(200);
@@ -49,6 +51,7 @@ impl Watch {
         let config = watcher::Config {
             label_selector: self.kind.selector(),
             timeout: Some(WATCH_SECONDS),
+            page_size: Some(PAGE),
             ..watcher::Config::default()
         };
         self.set(Sight::Listing);
