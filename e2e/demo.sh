@@ -129,8 +129,8 @@ begin "load on $loaded until its autoscaler adds pods, at most $load_seconds s"
 before=$(kube get deployment $loaded -o jsonpath='{.spec.replicas}')
 [ "$before" -lt 10 ] || die "$loaded is at its maximum of pods already" "wait five minutes without load, or start afresh: make demo-down demo"
 # The target is relative to what the pods request, and this machine may not have that much: 50 % of 2 × 2 CPUs takes two whole
-# cores, besides those that make the load and run the cluster. So for this step it is a fifth of what all cores could reach.
-target=$(($(nproc) * 100 / (before * 2) / 5))
+# cores, besides those that make the load and run the cluster. So for this step it is an eighth of what all cores could reach.
+target=$(($(nproc) * 100 / (before * 2) / 8))
 if [ $target -lt 50 ]; then
   [ $target -ge 1 ] || target=1
   say "  $(nproc) cores cannot use half of the $((before * 2)) CPUs that $before pods request; for this step the target is $target %"
