@@ -63,8 +63,14 @@ pub struct Launch {
 }
 
 impl Template {
-    /// Fills in one worker's numbers.
-    pub fn launch(&self, worker: WorkerId, generation: Generation, workers: u32) -> Launch {
+    /// Fills in one worker's numbers. `share` are variables that follow from the limits of the moment.
+    pub fn launch(
+        &self,
+        worker: WorkerId,
+        generation: Generation,
+        workers: u32,
+        share: &[Variable],
+    ) -> Launch {
         let (worker, workers) = (worker.to_string(), workers.to_string());
         let references = [("$(WORKERS)", workers.as_str()), ("$(WORKER_ID)", worker.as_str())];
         let fill = |text: &OsStr| {
@@ -75,11 +81,13 @@ impl Template {
         };
         let mut words = self.command.iter().map(|word| fill(word));
         let mut environment = Environment(self.environment.clone());
-        for Variable { name, value, rule } in &self.variables {
+        let is_kept = |name: &str| self.keep.iter().any(|kept| kept == name);
+        let share = share.iter().filter(|variable| !is_kept(&variable.name));
+        for Variable { name, value, rule } in self.variables.iter().chain(share) {
             environment.put(name, fill(OsStr::new(value)), *rule);
         }
         for (name, value) in [("WORKERS", &workers), ("WORKER_ID", &worker), ("NODE_APP_INSTANCE", &worker)] {
-            if !(self.keep.iter().any(|kept| kept == name) && environment.has(name)) {
+            if !(is_kept(name) && environment.has(name)) {
                 environment.set(name, value.into());
             }
         }
@@ -158,14 +166,14 @@ mod tests {
 
     #[test]
     fn references_in_arguments() {
-        let launch = template(&[], &[], &[]).launch(2, 9, 3);
+        let launch = template(&[], &[], &[]).launch(2, 9, 3, &[]);
         assert_eq!(launch.program, "serve");
         assert_eq!(launch.arguments, ["--id=2", "3/3", "$(PORT)"]);
     }
 
     #[test]
     fn variables_of_a_worker() {
-        let launch = template(&[("PORT", "3000"), ("WORKERS", "9")], &[], &[]).launch(1, 5, 4);
+        let launch = template(&[("PORT", "3000"), ("WORKERS", "9")], &[], &[]).launch(1, 5, 4, &[]);
         for (name, value) in [
             ("WORKERS", "4"),
             ("WORKER_ID", "1"),
@@ -182,7 +190,7 @@ mod tests {
         let defaults = ["UV_THREADPOOL_SIZE=4", "THREADS=$(WORKERS)"];
         let launch =
             template(&[("WORKERS", "9"), ("UV_THREADPOOL_SIZE", "1")], &["WORKERS", "WORKER_ID"], &defaults)
-                .launch(0, 1, 4);
+                .launch(0, 1, 4, &[]);
         for (name, value) in
             [("WORKERS", "9"), ("UV_THREADPOOL_SIZE", "1"), ("THREADS", "4"), ("WORKER_ID", "0")]
         {
@@ -194,7 +202,7 @@ mod tests {
     fn values_that_are_added() {
         let variables = ["JAVA_TOOL_OPTIONS+=-Dworker=$(WORKER_ID)", "EMPTY+=x", "NEW+=a=b", "NEW+=c"];
         let launch =
-            template(&[("JAVA_TOOL_OPTIONS", "-Xmx1g"), ("EMPTY", "")], &[], &variables).launch(2, 1, 4);
+            template(&[("JAVA_TOOL_OPTIONS", "-Xmx1g"), ("EMPTY", "")], &[], &variables).launch(2, 1, 4, &[]);
         for (name, value) in [("JAVA_TOOL_OPTIONS", "-Xmx1g -Dworker=2"), ("EMPTY", "x"), ("NEW", "a=b c")] {
             assert_eq!(variable(&launch, name).as_deref(), Some(value), "{name}");
         }
@@ -204,9 +212,20 @@ mod tests {
     }
 
     #[test]
+    fn a_share_of_the_limits_comes_last_and_can_be_refused() {
+        let share = ["GOMAXPROCS=2", "OMP_NUM_THREADS=2", "NODE_OPTIONS+=--heap"]
+            .map(|t| Variable::parse(t).unwrap());
+        let launch = template(&[("GOMAXPROCS", "7")], &["OMP_NUM_THREADS"], &["NODE_OPTIONS+=--require=x"]);
+        let launch = launch.launch(0, 1, 2, &share);
+        assert_eq!(variable(&launch, "GOMAXPROCS").as_deref(), Some("7"));
+        assert_eq!(variable(&launch, "OMP_NUM_THREADS"), None);
+        assert_eq!(variable(&launch, "NODE_OPTIONS").as_deref(), Some("--require=x --heap"));
+    }
+
+    #[test]
     fn text_that_is_not_unicode_stays_as_it_is() {
         let mut template = template(&[], &[], &[]);
         template.command = vec!["x".into(), OsString::from_vec(b"\xff$(WORKER_ID)$(WORK".to_vec())];
-        assert_eq!(template.launch(7, 1, 8).arguments, [OsString::from_vec(b"\xff7$(WORK".to_vec())]);
+        assert_eq!(template.launch(7, 1, 8, &[]).arguments, [OsString::from_vec(b"\xff7$(WORK".to_vec())]);
     }
 }

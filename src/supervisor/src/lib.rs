@@ -31,6 +31,7 @@ mod log;
 mod preload;
 pub mod procfs;
 pub mod recycle;
+pub mod share;
 mod sharing;
 mod slots;
 pub mod steering;

@@ -72,11 +72,14 @@ fn a_worker_that_hangs_is_avoided_and_then_replaced() {
     let port = supervisor.port;
     // Whichever worker gets it.
     let hung = std::thread::spawn(move || get(([127, 0, 0, 1], port).into(), "/hang"));
-    let waiting: Vec<TcpStream> = (0..30).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    let mut waiting: Vec<TcpStream> = Vec::new();
     let queued = |supervisor: &Supervisor| -> f64 {
         (0..2).map(|w| supervisor.metric(&format!("workerapp_worker_queue_length{{worker=\"{w}\"}}"))).sum()
     };
-    wait_for("connections that wait", || (queued(&supervisor) > 5.0).then_some(()));
+    wait_for("connections that wait", || {
+        waiting.extend((0..5).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()));
+        (queued(&supervisor) > 5.0).then_some(())
+    });
     let stuck = queued(&supervisor);
     // Under suspicion: whoever comes now gets to the other one.
     std::thread::sleep(Duration::from_millis(2_500));

@@ -257,13 +257,14 @@ fn an_app_that_listens_in_the_wrong_place_is_told_so() {
 
 #[test]
 fn each_worker_is_told_its_number() {
-    let script = "echo \"env $WORKERS $WORKER_ID $NODE_APP_INSTANCE $PORT $THREADS $0\"; sleep 600";
+    let script = "echo \"env $WORKERS $WORKER_ID $NODE_APP_INSTANCE $PORT $THREADS $0\"; exec sleep 600";
     let setup = Setup::new(&["sh", "-c", script, "$(WORKER_ID)of$(WORKERS)"]).flags(&["--workers", "2"]);
     let supervisor = setup.env("PORT", "77").flags(&["--worker-env", "THREADS=$(WORKERS)"]).start();
     supervisor.wait_output("env 2 0 0 77 2 0of2\n");
     supervisor.wait_output("env 2 1 1 77 2 1of2\n");
 
-    let setup = Setup::new(&["sh", "-c", "echo \"env $WORKERS $THREADS\"; sleep 600"]).env("WORKERS", "many");
+    let setup =
+        Setup::new(&["sh", "-c", "echo \"env $WORKERS $THREADS\"; exec sleep 600"]).env("WORKERS", "many");
     let setup = setup.flags(&["--workers", "2", "--keep-env", "WORKERS", "--worker-env", "THREADS=9"]);
     setup.env("THREADS", "5").start().wait_output("env many 5\n");
 }

@@ -89,6 +89,24 @@ fn libuv_4740_workers_follow_the_cgroups_limit() {
     }
 }
 
+/// golang#73193, kuma#7982: each of N workers takes all CPUs.
+#[test]
+fn golang_73193_each_worker_is_told_its_share() {
+    let Some(cgroup) = Cgroup::make("share") else {
+        eprintln!("no cgroup can be made here");
+        return;
+    };
+    cgroup.limit(300_000);
+    let script = "echo \"share $GOMAXPROCS $OMP_NUM_THREADS $UV_THREADPOOL_SIZE\"; exec sleep 600";
+    let with = |value: &str| {
+        let setup = Setup::new(&["sh", "-c", script]);
+        let setup = if value.is_empty() { setup } else { setup.env("GOMAXPROCS", value) };
+        cgroup.run(setup).start()
+    };
+    wait_for("three workers", || Some(with("").wait_output("share 1 1 4\n")));
+    with("7").wait_output("share 7 1 4\n");
+}
+
 /// Unitech/pm2#4347: as many forks as the host has CPUs.
 #[test]
 fn pm2_4347_without_a_limit_the_variable_decides() {

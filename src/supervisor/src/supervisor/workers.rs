@@ -4,9 +4,11 @@ use super::trees::{Draining, Tree, roots, tree_members};
 use super::{Supervisor, Token};
 use crate::broker::{Outcome, Watched};
 use crate::explain;
+use crate::flags::Processes;
 use crate::fleet::{Event, Generation, Phase, Slot, WorkerId};
 use crate::launch::Launch;
 use crate::procfs;
+use crate::share::Share;
 use crate::sharing::Mode;
 use crate::sys::poll::Interest;
 use crate::sys::spawn;
@@ -16,7 +18,8 @@ use std::time::Duration;
 impl Supervisor {
     pub(super) fn start_worker(&mut self, worker: WorkerId, generation: Generation, slot: Slot) -> Event {
         let count = if matches!(self.mode, Mode::Single(_)) { 1 } else { self.workers.count };
-        let launch = self.template.launch(worker, generation, count);
+        let share = self.share().variables(&self.flags.command, std::env::var_os("NODE_OPTIONS").as_deref());
+        let launch = self.template.launch(worker, generation, count, &share);
         let mut command = Command::new(&launch.program);
         command.args(&launch.arguments).env_clear().envs(launch.environment.iter().map(|(n, v)| (n, v)));
         if worker > 0 {
@@ -45,6 +48,19 @@ impl Supervisor {
                 Event::Started { generation, pid: spawned.pid }
             }
             Err(error) => start_failed(generation, &launch, &error),
+        }
+    }
+
+    /// What each worker's share follows from now.
+    fn share(&self) -> Share {
+        let limits = self.cgroup.limits();
+        let single = matches!(self.mode, Mode::Single(_));
+        Share {
+            cpu: limits.cpu,
+            machine_cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
+            memory: limits.memory,
+            workers: if single { 1 } else { self.workers.count.into() },
+            copies: single || self.flags.processes == Processes::Workers,
         }
     }
 

@@ -254,8 +254,9 @@ impl Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         if self.code.is_none() {
+            // The supervisor first: it would start others.
+            kill(self.pid(), Signal::STOP);
             let below = self.descendants();
-            // The supervisor first: it would restart the others.
             kill(self.pid(), Signal::KILL);
             for pid in below {
                 kill(pid, Signal::KILL);
