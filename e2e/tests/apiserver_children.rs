@@ -335,3 +335,24 @@ async fn a_spec_can_change_between_things_that_exclude_each_other() -> Result<()
     fixture.silent(&operator, "shop", SILENCE).await?;
     fixture.end(operator).await
 }
+
+#[tokio::test]
+async fn dapr_7813_kubernetes_79365_the_autoscaler_measures_the_apps_own_container() -> Result<()> {
+    let (fixture, operator) = settled(scaled()).await?;
+    let autoscaler: HorizontalPodAutoscaler = fixture.api().get("shop").await?;
+    let metrics = autoscaler.spec.metrics.unwrap_or_default();
+    ensure!(metrics.len() == 1, "{metrics:?}");
+    let measured = metrics[0].container_resource.as_ref();
+    ensure!(
+        measured.is_some_and(|one| one.container == names::CONTAINER_APP && one.name == "cpu"),
+        "{metrics:?}"
+    );
+    // And what is put beside it has a request of its own.
+    let deployment: Deployment = fixture.api().get("shop").await?;
+    let pod = deployment.spec.template.spec.unwrap_or_default();
+    for container in pod.containers.iter().chain(pod.init_containers.iter().flatten()) {
+        let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+        ensure!(requests.is_some_and(|requests| requests.contains_key("cpu")), "{}", container.name);
+    }
+    fixture.end(operator).await
+}

@@ -75,12 +75,12 @@ pub async fn run(
         resync: config.resync,
     });
 
-    let mut helpers = JoinSet::new();
+    let mut background = JoinSet::new();
     if let Some(listener) = listener {
-        helpers.spawn(http::serve(listener, Arc::clone(&controller)));
+        background.spawn(http::serve(listener, Arc::clone(&controller)));
     }
     for watch in controller.watches(&config.namespaces) {
-        helpers.spawn(watch.run());
+        background.spawn(watch.run());
     }
 
     tokio::select! {
@@ -90,7 +90,7 @@ pub async fn run(
             controller.work(config.concurrency, &stop).await;
         }
     }
-    helpers.shutdown().await;
+    background.shutdown().await;
     drop(controller);
     // What was told last still gets out.
     if tokio::time::timeout(Duration::from_secs(1), publisher).await.is_err() {
