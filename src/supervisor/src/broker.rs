@@ -42,6 +42,11 @@ impl Watched {
     pub(crate) fn listens_in(&self, group: GroupId) -> bool {
         self.listens_in.contains(&group)
     }
+
+    /// It has had its chance to call `listen` on a socket that needs no call.
+    pub(crate) fn assume_listening(&mut self, group: GroupId) {
+        self.listens_in.insert(group);
+    }
 }
 
 /// Values by inode, the latest few. A program may open any number of sockets, and nobody tells us when it closes one;
@@ -78,6 +83,9 @@ pub(crate) enum Outcome {
     Nothing,
     /// The tree listens here now.
     Listens(SocketAddr),
+    /// It was given a socket of this group, which listens already: a predecessor has seen to that. Some programs look,
+    /// and then do not call `listen` (gunicorn).
+    MayListen(GroupId),
     /// A call could not be handled as it should be; a line for the log.
     Trouble(String),
     /// The caller may not be looked into, so its calls say nothing; a line for the log.
@@ -165,7 +173,8 @@ impl Broker {
         }
         tree.listener.replace(call, request.fd, socket.as_fd(), request.flags.close_on_exec)?;
         tree.given.insert(group);
-        Ok((Answer::Success, Outcome::Nothing))
+        let listens = self.slots.is_listening(group, tree.slot);
+        Ok((Answer::Success, if listens { Outcome::MayListen(group) } else { Outcome::Nothing }))
     }
 
     /// Sockets of a group do not get into each other's way, but to the program they are ordinary sockets.

@@ -62,6 +62,11 @@ impl Slots {
         self.groups.get(group).map(|group| group.binding)
     }
 
+    /// Does a slot's socket listen?
+    pub(crate) fn is_listening(&self, group: GroupId, slot: Slot) -> bool {
+        self.groups.get(group).is_some_and(|group| group.joined.contains(&slot))
+    }
+
     /// The inode of a slot's socket.
     pub(crate) fn inode(&self, group: GroupId, slot: Slot) -> Option<u64> {
         self.groups.get(group)?.seats.iter().find(|seat| seat.slot == slot).map(|seat| seat.inode)

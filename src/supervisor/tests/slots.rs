@@ -129,6 +129,21 @@ fn binding_twice_is_refused_as_the_program_expects() {
     assert!(answer.ends_with(&einval), "{answer}");
 }
 
+/// gunicorn asks the socket whether it listens, and a slot that had a worker before does.
+#[test]
+fn a_successor_that_finds_its_socket_listening() {
+    let supervisor = python("looks").workers(2).ready();
+    let before = supervisor.worker_pids();
+    common::kill(before[0], common::Signal::KILL);
+    let successor = wait_for("a successor that is ready", || {
+        let pids = supervisor.worker_pids();
+        let ready = supervisor.status().matches("\"state\":\"listening\"").count() == 2;
+        (ready && pids.len() == 2 && pids[0] != before[0]).then(|| pids[0])
+    });
+    let answer = format!("{successor} 1");
+    wait_for("its answer", || supervisor.get("/").filter(|text| *text == answer));
+}
+
 #[test]
 fn closing_and_binding_again_works() {
     let supervisor = python("again").workers(2).ready();

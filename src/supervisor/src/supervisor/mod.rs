@@ -114,7 +114,7 @@ impl Supervisor {
         let now = self.now();
         let looking = self.looked_for().next().map(|_| now + LOOK_AGAIN);
         let draining = self.trees.values().any(|tree| tree.draining.is_some()).then(|| now + LOOK_AT_QUEUE);
-        let own = [looking, draining, self.housekeeping_due()];
+        let own = [looking, draining, self.listen_deadline(), self.housekeeping_due()];
         let deadlines = [self.fleet.next_deadline(), self.admin.next_deadline()].into_iter().chain(own);
         let deadline = deadlines.flatten().min();
         let ready = self.poll.wait(deadline.map(|at| at.saturating_sub(now))).map_err(Error::EventLoop)?;
@@ -124,6 +124,7 @@ impl Supervisor {
         let now = self.now();
         self.admin.expire(now);
         self.look_for_listeners();
+        self.assume_listening();
         self.look_at_queues();
         self.keep_house();
         if self.fleet.next_deadline().is_some_and(|at| at <= now) {

@@ -5,6 +5,7 @@ use crate::broker::Watched;
 use crate::fleet::{Event, Generation, Phase, Slot, Time};
 use crate::launch::GENERATION_VARIABLE;
 use crate::procfs;
+use crate::slots::GroupId;
 use crate::sys::process::{self, ExitStatus, Pid, Reaped};
 use crate::sys::signal::Signal;
 use crate::tree::{self, Member, Root};
@@ -20,6 +21,8 @@ pub(super) struct Tree {
     /// Its calls, until the last process that could make one has ended.
     pub(super) watched: Option<Watched>,
     pub(super) listens: Vec<SocketAddr>,
+    /// From then on it counts as listening in this group, whether or not it says so.
+    pub(super) may_listen: Option<(Time, GroupId)>,
     /// Its calls do not tell whether it listens.
     pub(super) blind: bool,
     /// It finishes what it has begun.

@@ -5,15 +5,19 @@ use super::{Supervisor, Token};
 use crate::broker::{Outcome, Watched};
 use crate::explain;
 use crate::flags::Processes;
-use crate::fleet::{Event, Generation, Phase, Slot, WorkerId};
+use crate::fleet::{Event, Generation, Phase, Slot, Time, WorkerId};
 use crate::launch::Launch;
 use crate::procfs;
 use crate::share::Share;
 use crate::sharing::Mode;
 use crate::sys::poll::Interest;
 use crate::sys::spawn;
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+/// A program that calls `listen` after `bind` does so at once.
+const LISTEN_PATIENCE: Duration = Duration::from_millis(200);
 
 impl Supervisor {
     pub(super) fn start_worker(&mut self, worker: WorkerId, generation: Generation, slot: Slot) -> Event {
@@ -40,6 +44,7 @@ impl Supervisor {
                     slot,
                     watched,
                     listens: Vec::new(),
+                    may_listen: None,
                     blind,
                     draining: None,
                     asked_to_stop: false,
@@ -71,6 +76,7 @@ impl Supervisor {
             let mut mine = members.iter().filter(|member| member.generation == Some(generation));
             mine.any(|member| procfs::holds_socket(member.process.pid, inode))
         };
+        let now = self.now();
         let mut taken = self.trees.get_mut(&generation).and_then(|tree| tree.watched.take());
         let Some(watched) = &mut taken else { return };
         let outcome = self.broker.handle(watched, holds);
@@ -83,14 +89,40 @@ impl Supervisor {
                 tree.blind = true;
                 self.trouble(text);
             }
+            Outcome::MayListen(group) => tree.may_listen = Some((now + LISTEN_PATIENCE, group)),
             Outcome::Listens(address) => {
-                if !tree.listens.contains(&address) {
-                    tree.listens.push(address);
-                }
-                self.steer();
-                self.dispatch(Event::Listens { generation, address });
+                tree.may_listen = None;
+                self.listens(generation, address);
             }
         }
+    }
+
+    fn listens(&mut self, generation: Generation, address: SocketAddr) {
+        if let Some(tree) = self.trees.get_mut(&generation).filter(|tree| !tree.listens.contains(&address)) {
+            tree.listens.push(address);
+        }
+        self.steer();
+        self.dispatch(Event::Listens { generation, address });
+    }
+
+    /// Trees that were given a socket which listens already and have not called `listen` since.
+    pub(super) fn assume_listening(&mut self) {
+        let now = self.now();
+        let mut found = Vec::new();
+        for (generation, tree) in &mut self.trees {
+            let Some((_, group)) = tree.may_listen.take_if(|(at, _)| *at <= now) else { continue };
+            if let (Some(watched), Some(binding)) = (&mut tree.watched, self.broker.slots.binding(group)) {
+                watched.assume_listening(group);
+                found.push((*generation, binding.address));
+            }
+        }
+        for (generation, address) in found {
+            self.listens(generation, address);
+        }
+    }
+
+    pub(super) fn listen_deadline(&self) -> Option<Time> {
+        self.trees.values().filter_map(|tree| tree.may_listen).map(|(at, _)| at).min()
     }
 
     /// Starts of which nobody tells when they listen; the kernel's table does.

@@ -38,6 +38,18 @@ elif test == "again":
     s = tcp()
     s.bind(("0.0.0.0", port))
     serve(s, "again")
+elif test == "looks":
+    # Listens only if the socket does not, as gunicorn does it.
+    s = tcp()
+    s.bind(("0.0.0.0", port))
+    listens = s.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    if not listens:
+        s.listen(16)
+    while True:
+        c, _ = s.accept()
+        c.recv(4096)
+        c.sendall(f"HTTP/1.0 200 OK\r\n\r\n{os.getpid()} {listens}".encode())
+        c.close()
 elif test == "rebind":
     s = tcp()
     s.bind(("0.0.0.0", port))
