@@ -31,12 +31,11 @@ pub async fn config() -> Result<Config> {
     };
     let kubeconfig =
         Kubeconfig::read_from(&path).with_context(|| format!("{VARIABLE}={}", path.display()))?;
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    config.default_retry = false;
-    Ok(config)
+    Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }
 
-/// A client for the test itself. The WorkerApp definition is installed by then.
+/// A client for the test itself, which repeats what the server was too busy for. The WorkerApp definition is installed by
+/// then.
 ///
 /// # Errors
 /// If the cluster can't be reached.

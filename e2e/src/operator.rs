@@ -63,6 +63,8 @@ impl Operator {
     pub async fn launch(options: Options) -> Result<Self> {
         let mut config = cluster::config().await?;
         config.auth_info.impersonate = options.impersonate;
+        // As the program does it: what it sends is what is counted.
+        config.default_retry = false;
         let recorder = Recorder::default();
         let client = ClientBuilder::try_from(config)?.with_layer(&recorder.layer()).build();
         let listener = TcpListener::bind("127.0.0.1:0").await?;
