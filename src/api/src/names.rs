@@ -63,3 +63,6 @@ pub const ENV_WORKERS: &str = "WORKERS";
 pub const ENV_PORT: &str = "PORT";
 /// Environment variable that tells an app which address to listen on: without it Next.js binds the pod's name.
 pub const ENV_HOSTNAME: &str = "HOSTNAME";
+
+/// The `sessionAffinity` of a Service by which a client stays where it is.
+pub const AFFINITY_CLIENT_IP: &str = "ClientIP";

@@ -349,6 +349,12 @@ pub struct ServiceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = rule::traffic_policy())]
     pub external_traffic_policy: Option<String>,
+    /// `ClientIP`: the same client address meets the same pod and in it the same worker, for programs that keep
+    /// sessions in memory. From outside the cluster it needs `externalTrafficPolicy: Local`, without which a pod sees its node's
+    /// address. Default: `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rule::session_affinity())]
+    pub session_affinity: Option<String>,
 }
 
 /// `NodePort`, `ClusterIP` or `LoadBalancer`. Default: `NodePort`.

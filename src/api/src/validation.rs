@@ -113,6 +113,10 @@ pub(crate) fn traffic_policy() -> Rule {
     rule("self in ['Cluster', 'Local']", "externalTrafficPolicy must be Cluster or Local")
 }
 
+pub(crate) fn session_affinity() -> Rule {
+    rule("self in ['None', 'ClientIP']", "sessionAffinity must be None or ClientIP")
+}
+
 pub(crate) fn min_within_max() -> Rule {
     rule(
         "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",

@@ -32,6 +32,7 @@ pub(crate) fn build(app: &WorkerApp, profile: &Profile) -> Service {
             selector: Some(metadata::selector(app)),
             ports: Some(ports(app, profile)),
             external_traffic_policy: service.external_traffic_policy,
+            session_affinity: service.session_affinity,
             ..KubeServiceSpec::default()
         }),
         status: None,

@@ -38,6 +38,7 @@ pub(crate) fn command(app: &WorkerApp, profile: &Profile, workers: &Workers) -> 
     flags.add("grace", &grace_seconds(app));
     flags.add_some("drain", settings.drain_seconds);
     flags.add_some("stop-signal", stop_signal);
+    flags.add_some("affinity", keeps_clients(app).then_some(names::AFFINITY_CLIENT_IP));
     flags.add_some("hang-timeout", settings.hang_timeout_seconds);
     flags.add_some("max-age", settings.max_age_seconds);
     flags.add_some("max-memory", settings.max_memory.map(|most| most.bytes()));
@@ -65,6 +66,12 @@ impl Flags {
             self.add(name, &value);
         }
     }
+}
+
+/// Whether a client is to meet the same worker again.
+pub(crate) fn keeps_clients(app: &WorkerApp) -> bool {
+    let affinity = app.spec.service.as_ref().and_then(|service| service.session_affinity.as_deref());
+    affinity == Some(names::AFFINITY_CLIENT_IP)
 }
 
 /// The port of probes and metrics.

@@ -1,12 +1,13 @@
 //! What works as it was asked for and yet may surprise: told in the plan and as an event, never an error.
 
 use thiserror::Error;
-use workerapp_api::{Quantity, WorkerApp, names};
+use workerapp_api::{Quantity, ServiceType, WorkerApp, names};
 
 use crate::{
     Effective, autoscaler,
     effective::Amount,
     runtime::Profile,
+    supervisor::keeps_clients,
     workers::{Rule, Workers},
 };
 
@@ -68,6 +69,14 @@ pub enum Warning {
         /// The request.
         request: String,
     },
+    /// Clients from outside the cluster are hidden behind their node's address.
+    #[error(
+        "spec.service.sessionAffinity ClientIP with externalTrafficPolicy {policy}: clients from outside the cluster reach a pod with their node's address, and all of them meet one worker; set spec.service.externalTrafficPolicy to Local"
+    )]
+    HiddenClients {
+        /// The policy.
+        policy: String,
+    },
     /// A LimitRange's default decides the number of workers.
     #[error(
         "LimitRange {limit_range} sets a CPU limit of {limit} that the spec doesn't name, and WORKERS follows it; set spec.resources.limits.cpu to decide it yourself"
@@ -103,6 +112,7 @@ pub(crate) fn find(
     let mut warnings = own_variables(app, workers);
     warnings.extend(limit_range(effective));
     warnings.extend(throttled(profile, effective, workers));
+    warnings.extend(hidden_clients(app));
     warnings.extend(autoscaling(app, profile, effective, workers));
     warnings
 }
@@ -147,6 +157,13 @@ fn limit_range(effective: &Effective) -> Vec<Warning> {
         }
     }
     warnings
+}
+
+fn hidden_clients(app: &WorkerApp) -> Option<Warning> {
+    let service = app.spec.service.clone().unwrap_or_default();
+    let policy = service.external_traffic_policy.unwrap_or_else(|| "Cluster".into());
+    let outside = service.type_.unwrap_or_default() != ServiceType::ClusterIP;
+    (keeps_clients(app) && outside && policy != "Local").then_some(Warning::HiddenClients { policy })
 }
 
 /// Told where the number was worked out with ceil, and for a count that was given.

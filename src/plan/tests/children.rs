@@ -185,6 +185,20 @@ fn metrics_of_a_supervised_app_come_from_the_supervisor() {
 }
 
 #[test]
+fn a_client_can_be_kept_at_its_pod_and_worker() {
+    let spec = json!({"service": {"sessionAffinity": "ClientIP"}});
+    assert_eq!(service(spec.clone())["spec"]["sessionAffinity"], "ClientIP");
+    assert!(container(spec.clone())["command"].as_array().unwrap().contains(&json!("--affinity=ClientIP")));
+    let warnings: Vec<_> = plan(spec).warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        warnings.iter().any(|warning| warning.contains("externalTrafficPolicy to Local")),
+        "{warnings:?}"
+    );
+    let local = plan(json!({"service": {"sessionAffinity": "ClientIP", "externalTrafficPolicy": "Local"}}));
+    assert_eq!(local.warnings, []);
+}
+
+#[test]
 fn the_annotation_can_be_turned_off() {
     let service = service(json!({"service": {"expose": false, "type": "ClusterIP"}}));
     assert_eq!(service["metadata"]["annotations"].get("benchmark.platformatic.dev/expose"), None);
