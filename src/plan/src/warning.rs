@@ -98,6 +98,7 @@ impl Warning {
             Self::NoCpuRequest => "NoCpuRequest",
             Self::UnreachableTarget { .. } => "UnreachableTarget",
             Self::LimitBelowRequest { .. } => "LimitBelowRequest",
+            Self::HiddenClients { .. } => "HiddenClients",
             Self::LimitFromLimitRange { .. } => "LimitFromLimitRange",
         }
     }
