@@ -79,6 +79,11 @@ pub(crate) fn node_option(
     if words.any(|word| word.starts_with("--permission") || word.starts_with("--experimental-permission")) {
         return None;
     }
+    // Node understands quotes, but frameworks that take the variable apart (Next.js) may not.
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+    if is_plain {
+        return Some(format!("--require={path}"));
+    }
     let escaped = path.replace('\\', "\\\\").replace('"', "\\\"");
     Some(format!("--require=\"{escaped}\""))
 }
@@ -96,6 +101,8 @@ mod tests {
         };
         assert_eq!(options(None, &["node", "x"]).as_deref(), Some("--require=\"/a b/x.cjs\""));
 
+        let plain = node_option(Path::new("/workerapp/x.cjs"), None, &[]);
+        assert_eq!(plain.as_deref(), Some("--require=/workerapp/x.cjs"));
         assert_eq!(options(None, &["node", "--permission", "x"]), None);
         assert_eq!(options(Some("--experimental-permission"), &["npm", "start"]), None);
     }

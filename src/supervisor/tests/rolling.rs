@@ -98,7 +98,7 @@ fn an_installed_binary_writes_nothing_at_run_time() {
     let script = "console.log(process.env.NODE_OPTIONS); setInterval(() => {}, 1000)";
     let command = ["sh", "-c", "shift; exec \"$0\" \"$@\"", path.to_str().unwrap()];
     let supervisor = Setup::new(&["node", "-e", script]).wrapper(&command).flags(&["--workers", "1"]).start();
-    supervisor.wait_output(&format!("--require=\"{}.node.cjs\"", path.display()));
+    supervisor.wait_output(&format!("--require={}.node.cjs\n", path.display()));
 }
 
 #[test]

@@ -82,10 +82,9 @@ impl fmt::Display for Reason {
                 write!(f, "worker {worker} ended ({status}) and is being restarted")
             }
             Self::Restarting { worker, status: Some(status), failures } => {
-                write!(
-                    f,
-                    "worker {worker} ended ({status}), {failures} starts in a row have failed; see its own log"
-                )
+                let times =
+                    if *failures == 1 { "once".to_owned() } else { format!("{failures} times in a row") };
+                write!(f, "worker {worker} ended ({status}) soon after its start, {times}; see its own log")
             }
         }
     }
