@@ -10,11 +10,12 @@ help: ## this list
 build: ## compile all crates, for debugging
 	cargo build --workspace --locked
 
-generate: ## write crds/ and the chart's copy anew, from the types in src/api
+generate: ## write crds/ and its copies anew, from the types in src/api
 	cargo run --quiet --locked -p workerapp-operator -- crd > crds/workerapps.workerapp.dev.yaml.new
 	mv crds/workerapps.workerapp.dev.yaml.new crds/workerapps.workerapp.dev.yaml
 	mkdir -p charts/workerapp-operator/files
 	cp crds/workerapps.workerapp.dev.yaml charts/workerapp-operator/files/crd.yaml
+	cp crds/workerapps.workerapp.dev.yaml config/crd/
 
 lint: ## formatting, clippy, shellcheck
 	@e2e/test.sh lint

@@ -1,4 +1,4 @@
-//! The generated definition in `crds/` is what the operator would print now, and small enough to be applied.
+//! The generated definition, in `crds/` and its copies for Helm and kustomize, is what the operator would print now, and small enough to be applied.
 
 use std::path::Path;
 
@@ -7,19 +7,20 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 /// `kubectl apply` keeps a copy of what it sent in an annotation of at most 256 KiB.
 const LARGEST: usize = 200 * 1024;
 
-fn installed() -> std::io::Result<String> {
-    std::fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crds/workerapps.workerapp.dev.yaml"),
-    )
-}
+/// Helm and kustomize read nothing outside their own folders.
+const FILES: [&str; 3] = [
+    "crds/workerapps.workerapp.dev.yaml",
+    "charts/workerapp-operator/files/crd.yaml",
+    "config/crd/workerapps.workerapp.dev.yaml",
+];
 
 #[test]
-fn crds_holds_what_the_operator_prints() {
+fn each_file_holds_what_the_operator_prints() {
     let printed = serde_saphyr::to_string(&workerapp_api::crd::manifest()).unwrap();
-    assert!(
-        installed().unwrap() == printed,
-        "crds/workerapps.workerapp.dev.yaml is stale: run `make generate`"
-    );
+    for file in FILES {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+        assert!(std::fs::read_to_string(path).unwrap() == printed, "{file} is stale: run `make generate`");
+    }
 }
 
 #[test]
