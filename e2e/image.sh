@@ -24,12 +24,14 @@ esac
 say "compiling ${programs[*]} (release, static)"
 started=$SECONDS
 # --target, although it is this machine's own: else the flags would also reach build scripts and macros, which must be dynamic.
-RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --target "$host" "${programs[@]/#/--package=}"
+build_static() { RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --target "$host" "$@"; }
+build_static --release --package workerapp-operator --package kubectl-workerapp
+build_static --profile supervisor --package workerapp-supervisor
 mkdir -p target/image
 for program in "${programs[@]}"; do
-  if ! cmp -s "target/$host/release/$program" "target/image/$program"; then
-    install "target/$host/release/$program" "target/image/$program"
-  fi
+  built=target/$host/release/$program
+  [ "$program" != workerapp-supervisor ] || built=target/$host/supervisor/$program
+  cmp -s "$built" "target/image/$program" || install "$built" "target/image/$program"
 done
 say "compiled in $((SECONDS - started)) s"
 

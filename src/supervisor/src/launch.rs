@@ -18,6 +18,9 @@ pub struct Template {
     pub keep: Vec<String>,
     /// Variables of the workers (`--worker-env`, and our own).
     pub variables: Vec<Variable>,
+    /// Whether each process is one worker, and so has a number. One process that makes its own workers numbers them itself: pm2
+    /// leaves a `NODE_APP_INSTANCE` alone that is there already, and all of its workers would be number 0.
+    pub numbered: bool,
 }
 
 /// A variable that workers get.
@@ -86,7 +89,9 @@ impl Template {
         for Variable { name, value, rule } in self.variables.iter().chain(share) {
             environment.put(name, fill(OsStr::new(value)), *rule);
         }
-        for (name, value) in [("WORKERS", &workers), ("WORKER_ID", &worker), ("NODE_APP_INSTANCE", &worker)] {
+        let numbers = [("WORKERS", &workers), ("WORKER_ID", &worker), ("NODE_APP_INSTANCE", &worker)];
+        let count = if self.numbered { numbers.len() } else { 1 };
+        for (name, value) in numbers.into_iter().take(count) {
             if !(is_kept(name) && environment.has(name)) {
                 environment.set(name, value.into());
             }
@@ -155,6 +160,7 @@ mod tests {
             environment: environment.iter().map(|(n, v)| (n.into(), v.into())).collect(),
             keep: keep.iter().map(ToString::to_string).collect(),
             variables: variables.iter().map(|text| Variable::parse(text).unwrap()).collect(),
+            numbered: true,
         }
     }
 
@@ -183,6 +189,15 @@ mod tests {
         ] {
             assert_eq!(variable(&launch, name).as_deref(), Some(value), "{name}");
         }
+    }
+
+    #[test]
+    fn a_process_that_makes_its_own_workers_has_no_number() {
+        let template = Template { numbered: false, ..template(&[], &[], &[]) };
+        let launch = template.launch(0, 1, 3, &[]);
+        assert_eq!(variable(&launch, "WORKERS").as_deref(), Some("3"));
+        assert_eq!(variable(&launch, "WORKER_ID"), None);
+        assert_eq!(variable(&launch, "NODE_APP_INSTANCE"), None);
     }
 
     #[test]

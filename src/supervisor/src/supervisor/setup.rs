@@ -55,6 +55,7 @@ impl Supervisor {
             environment: std::env::vars_os().collect(),
             keep: flags.keep_env.clone(),
             variables: flags.worker_env.clone(),
+            numbered: flags.processes == Processes::Workers,
         };
         let preload = if flags.node_preload { load_into_node(&flags, &mut template) } else { None };
 
