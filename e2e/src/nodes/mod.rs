@@ -96,7 +96,7 @@ pub async fn on_labelled_nodes(
     test: impl AsyncFnOnce(&Nodes) -> Result<()>,
 ) -> Result<()> {
     let nodes = Nodes::new(what, &labels).await?;
-    let result = AssertUnwindSafe(test(&nodes)).catch_unwind().await;
+    let result = AssertUnwindSafe(Box::pin(test(&nodes))).catch_unwind().await;
     if !matches!(result, Ok(Ok(()))) {
         nodes.show().await;
     }
@@ -222,14 +222,21 @@ impl Nodes {
         ready(&app).cloned().context("the condition is gone")
     }
 
-    /// Where an app answers: its node port on every node.
+    /// Where an app answers: its node port on every node, once it does.
     ///
     /// # Errors
-    /// If it has none.
-    pub fn endpoints(&self, app: &WorkerApp) -> Result<Vec<SocketAddr>> {
+    /// If it has none, or a node doesn't answer.
+    pub async fn endpoints(&self, app: &WorkerApp) -> Result<Vec<SocketAddr>> {
         let status = app.status.as_ref().context("no status")?;
         let port = u16::try_from(status.node_port.context("no status.nodePort")?)?;
-        Ok(self.addresses.iter().map(|address| SocketAddr::new(*address, port)).collect())
+        let endpoints =
+            self.addresses.iter().map(|address| SocketAddr::new(*address, port)).collect::<Vec<_>>();
+        // A pod is Ready a moment before every node's tables know it.
+        for endpoint in &endpoints {
+            eventually(&format!("{endpoint} to answer"), async || requests::get(*endpoint, "/").await)
+                .await?;
+        }
+        Ok(endpoints)
     }
 
     /// The app's pods that are Ready and stay.
@@ -315,7 +322,7 @@ impl Nodes {
 
     /// Prints what the namespace looks like.
     async fn show(&self) {
-        println!("--- the namespace {}", self.namespace);
+        eprintln!("--- the namespace {}", self.namespace);
         for arguments in [
             &["get", "workerapps,deployments,replicasets,hpa,services,pods", "-o", "wide"][..],
             &[
@@ -326,12 +333,12 @@ impl Nodes {
             ],
             &["get", "events", "--sort-by=.lastTimestamp"],
         ] {
-            println!("{}", self.kubectl(arguments).await.unwrap_or_else(|error| error.to_string()));
+            eprintln!("{}", self.kubectl(arguments).await.unwrap_or_else(|error| error.to_string()));
         }
         for pod in self.api::<Pod>().list(&ListParams::default()).await.into_iter().flatten() {
             let name = pod.name_any();
             let logs = ["logs", &name, "--all-containers", "--prefix", "--tail=30"];
-            println!("{}", self.kubectl(&logs).await.unwrap_or_else(|error| error.to_string()));
+            eprintln!("{}", self.kubectl(&logs).await.unwrap_or_else(|error| error.to_string()));
         }
     }
 }
@@ -373,7 +380,7 @@ pub async fn until_all_answer(
     workers: usize,
     who: impl Fn(&Value) -> String,
 ) -> Result<Answers> {
-    let expected: BTreeSet<String> = pods.iter().map(ResourceExt::name_any).collect();
+    let expected: BTreeSet<String> = pods.iter().map(kube::ResourceExt::name_any).collect();
     let mut answers = Answers::new();
     let mut asked = 0;
     let mut complete = None;
