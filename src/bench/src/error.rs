@@ -1,0 +1,107 @@
+//! What can go wrong: with a run as a whole, and with one request of it.
+
+use serde::Serialize;
+use std::io;
+use std::time::Duration;
+
+/// Why there was no run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The URL can't be used.
+    #[error("{url:?} is no URL that can be asked: {why}")]
+    Url {
+        /// As it was given.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The host has no address.
+    #[error("no address for {host}: {source}")]
+    Resolve {
+        /// Name and port.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// The request can't be built.
+    #[error("the request's {part} {value:?} can't be sent: {why}")]
+    Request {
+        /// Method, header name, …
+        part: &'static str,
+        /// As it was given.
+        value: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The plan contradicts itself.
+    #[error("{0}")]
+    Plan(&'static str),
+    /// The warm-up ended without an answer, so there is nothing to measure.
+    #[error(
+        "the warm-up of {warm_up:?} got no answer to {sent} requests{why}; is the server up, and is that long enough?"
+    )]
+    WarmUp {
+        /// How long it was.
+        warm_up: Duration,
+        /// Requests that were sent.
+        sent: u64,
+        /// The failures by kind, in words, or nothing.
+        why: String,
+    },
+    /// The system refused something that every thread needs.
+    #[error("a load thread can't run: {0}")]
+    Thread(io::Error),
+    /// A fault of the load engine itself.
+    #[error("the load engine has a fault: {0}")]
+    Internal(&'static str),
+}
+
+/// Why one request has no good answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// Nobody listens.
+    Refused,
+    /// No route, or another error while connecting.
+    Unreachable,
+    /// This machine has no free port or file descriptor: the generator's limit, not the server's.
+    Local,
+    /// The server reset the connection.
+    Reset,
+    /// The server closed the connection before its answer was complete.
+    ClosedEarly,
+    /// No complete answer in time.
+    Timeout,
+    /// An answer that breaks HTTP/1.1.
+    BadResponse,
+    /// A complete answer with a status other than 2xx.
+    Status,
+}
+
+impl Failure {
+    /// All kinds, in the order in which results list them.
+    pub const ALL: [Self; 8] = [
+        Self::Refused,
+        Self::Unreachable,
+        Self::Local,
+        Self::Reset,
+        Self::ClosedEarly,
+        Self::Timeout,
+        Self::BadResponse,
+        Self::Status,
+    ];
+
+    /// For tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+            Self::Local => "local",
+            Self::Reset => "reset",
+            Self::ClosedEarly => "closed early",
+            Self::Timeout => "timeout",
+            Self::BadResponse => "bad response",
+            Self::Status => "not 2xx",
+        }
+    }
+}

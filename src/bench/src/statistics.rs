@@ -1,0 +1,123 @@
+//! Comparing servers whose runs took turns: medians, and how sure a ratio is.
+
+use serde::Serialize;
+
+/// The middle one, or the mean of the middle two. `None` of nothing, or if one is no number.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    if sorted.is_empty() || sorted.iter().any(|value| value.is_nan()) {
+        return None;
+    }
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    let upper = *sorted.get(middle)?;
+    if sorted.len() % 2 == 1 {
+        return Some(upper);
+    }
+    Some(f64::midpoint(*sorted.get(middle - 1)?, upper))
+}
+
+/// A ratio and the interval that it lies in with 95 % confidence.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The median of the pairs' ratios.
+    pub ratio: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// How many pairs it comes from.
+    pub pairs: usize,
+}
+
+impl Ratio {
+    /// Whether the interval leaves out 1: one of the two is better.
+    pub fn tells(&self) -> bool {
+        self.low > 1.0 || self.high < 1.0
+    }
+}
+
+const RESAMPLES: usize = 4000;
+
+/// The ratio of paired figures, ours over theirs: what both had in one round is compared, so that what disturbed a whole
+/// round cancels out. The interval comes from drawing rounds anew (a percentile bootstrap).
+///
+/// `None` without a pair, or where a figure is zero, negative or no number.
+pub fn paired_ratio(ours: &[f64], theirs: &[f64], seed: u64) -> Option<Ratio> {
+    let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
+    if ratios.is_empty() || ratios.iter().any(|ratio| !ratio.is_finite() || *ratio <= 0.0) {
+        return None;
+    }
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut sample = vec![0.0; ratios.len()];
+    let mut medians = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        for drawn in &mut sample {
+            *drawn = *ratios.get(random.usize(..ratios.len()))?;
+        }
+        medians.push(median(&sample)?);
+    }
+    medians.sort_by(f64::total_cmp);
+    let at = |per_mille: usize| medians.get(RESAMPLES * per_mille / 1000).copied();
+    Some(Ratio { ratio: median(&ratios)?, low: at(25)?, high: at(975)?, pairs: ratios.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        for (values, wanted) in [
+            (vec![], None),
+            (vec![3.0], Some(3.0)),
+            (vec![3.0, 1.0], Some(2.0)),
+            (vec![9.0, 1.0, 2.0], Some(2.0)),
+            (vec![4.0, 1.0, 2.0, 100.0], Some(3.0)),
+            (vec![1.0, f64::NAN], None),
+        ] {
+            assert_eq!(median(&values), wanted, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn what_disturbs_a_whole_round_cancels_out() {
+        let ours = [110.0, 55.0, 220.0, 11.0, 77.0];
+        let theirs = [100.0, 50.0, 200.0, 10.0, 70.0];
+        let ratio = paired_ratio(&ours, &theirs, 1).unwrap();
+        assert!((ratio.ratio - 1.1).abs() < 1e-9 && (ratio.low - 1.1).abs() < 1e-9 && ratio.tells());
+    }
+
+    #[test]
+    fn noise_around_one_tells_nothing() {
+        let ours = [100.0, 105.0, 96.0, 101.0, 99.0, 103.0];
+        let ratio = paired_ratio(&ours, &[100.0; 6], 1).unwrap();
+        assert!(ratio.low <= ratio.ratio && ratio.ratio <= ratio.high && !ratio.tells(), "{ratio:?}");
+        assert_eq!(ratio, paired_ratio(&ours, &[100.0; 6], 1).unwrap());
+    }
+
+    #[test]
+    fn the_interval_holds_the_truth_about_as_often_as_it_says() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut held = 0;
+        for round in 0..300 {
+            let noise: Vec<f64> = (0..15).map(|_| 1.2 * (0.9 + 0.2 * random.f64())).collect();
+            let ratio = paired_ratio(&noise, &[1.0; 15], round).unwrap();
+            held += usize::from(ratio.low <= 1.2 && 1.2 <= ratio.high);
+        }
+        assert!((270..=300).contains(&held), "{held} of 300");
+    }
+
+    #[test]
+    fn figures_that_make_no_ratio() {
+        for (ours, theirs) in [
+            (vec![], vec![]),
+            (vec![1.0], vec![]),
+            (vec![1.0], vec![0.0]),
+            (vec![f64::NAN], vec![1.0]),
+            (vec![0.0], vec![1.0]),
+        ] {
+            assert_eq!(paired_ratio(&ours, &theirs, 1), None);
+        }
+    }
+}
