@@ -35,6 +35,7 @@ lint() {
 }
 
 unit() {
+  "$here/programs.sh"
   cargo test --workspace --locked --exclude workerapp-e2e
   cargo test --locked -p workerapp-e2e --lib
 }

@@ -1,8 +1,11 @@
-// Clients that never retry: half of them open a connection for each request, half keep theirs.
-// Prints what was answered and what was lost, as JSON, when it is told to stop (standard input ends).
+// Clients that never retry: load.mjs PORT both|short PATH. `both`: half of them open a connection for each request, half keep
+// theirs; `short`: all of them open one for each request.
+// Says `started` when it got its first answer. Prints what was answered and what was lost, as JSON, when it is told to stop (standard input ends).
 import http from 'node:http';
 
 const port = Number(process.argv[2]);
+const kinds = process.argv[3];
+const path = process.argv[4];
 const counts = { short: 0, kept: 0, lost: [] };
 let running = true;
 process.stdin.resume().on('end', () => (running = false));
@@ -10,7 +13,7 @@ process.stdin.resume().on('end', () => (running = false));
 function ask(agent) {
   return new Promise((resolve, reject) => {
     http
-      .get({ port, host: '127.0.0.1', agent, timeout: 8000 }, (response) => {
+      .get({ port, path, host: '127.0.0.1', agent, timeout: 8000 }, (response) => {
         let text = '';
         response.on('data', (part) => (text += part));
         response.on('end', () => (response.complete && response.statusCode === 200 ? resolve(text) : reject(new Error('short'))));
@@ -28,6 +31,7 @@ async function client(kind) {
   while (running) {
     try {
       await ask(agent);
+      if (counts.short + counts.kept === 0) console.log('started');
       counts[kind] += 1;
     } catch (error) {
       counts.lost.push(`${kind}: ${error.code ?? error.message}`);
@@ -37,5 +41,5 @@ async function client(kind) {
   agent?.destroy?.();
 }
 
-await Promise.all(Array.from({ length: 16 }, (_, i) => client(i % 2 ? 'kept' : 'short')));
+await Promise.all(Array.from({ length: 16 }, (_, i) => client(kinds === 'both' && i % 2 ? 'kept' : 'short')));
 console.log(JSON.stringify(counts));

@@ -1,12 +1,19 @@
 //! Runs the real supervisor with real programs on loopback.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed step is a failed test")]
+
+mod cgroup;
+mod clients;
+pub(crate) mod programs;
+
+pub(crate) use cgroup::Cgroup;
+pub(crate) use clients::{Client, Kept, Load, get, post};
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Read;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -307,19 +314,6 @@ pub(crate) fn zombies_of(parent: i32) -> usize {
     all_processes().iter().filter(|(_, of, state)| *of == parent && *state == 'Z').count()
 }
 
-/// One request on a connection of its own: status and body.
-pub(crate) fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: test\r\n\r\n").as_bytes()).ok()?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok()?;
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some((status, body.to_owned()))
-}
-
 /// A directory for one test, removed at its end.
 pub(crate) struct Directory(pub(crate) PathBuf);
 
@@ -347,161 +341,9 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A POST without a body: status and answer.
-pub(crate) fn post(address: SocketAddr, path: &str) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
-    stream.write_all(format!("POST {path} HTTP/1.0\r\nContent-Length: 0\r\n\r\n").as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
-}
-
 /// An address of this machine that is not the loopback's.
 pub(crate) fn own_address() -> Option<std::net::IpAddr> {
     let output = Command::new("hostname").arg("-I").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     text.split_ascii_whitespace().next()?.parse().ok()
-}
-
-/// A connection that is kept.
-pub(crate) struct Kept(TcpStream);
-
-/// One answer on it.
-pub(crate) struct KeptAnswer {
-    /// It is the last.
-    pub(crate) closes: bool,
-    pub(crate) body: String,
-}
-
-impl Kept {
-    pub(crate) fn connect(port: u16) -> Self {
-        Self(TcpStream::connect(("127.0.0.1", port)).unwrap())
-    }
-
-    pub(crate) fn send(&mut self) {
-        let _ = self.0.write_all(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-    }
-
-    /// `None`: the connection ended without an answer.
-    pub(crate) fn receive(&mut self) -> Option<KeptAnswer> {
-        let mut text = String::new();
-        let mut buffer = [0; 1024];
-        loop {
-            let n = self.0.read(&mut buffer).ok().filter(|n| *n > 0)?;
-            text.push_str(&String::from_utf8_lossy(&buffer[..n]));
-            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-            let head = head.to_ascii_lowercase();
-            let length: usize = head.split("content-length: ").nth(1)?.split("\r\n").next()?.parse().ok()?;
-            if body.len() >= length {
-                return Some(KeptAnswer {
-                    closes: head.contains("connection: close"),
-                    body: body.to_owned(),
-                });
-            }
-        }
-    }
-
-    pub(crate) fn ask(&mut self) -> Option<KeptAnswer> {
-        self.send();
-        self.receive()
-    }
-}
-
-/// Clients in a process of their own.
-pub(crate) struct Load(Child, Option<std::process::ChildStdin>);
-
-impl Load {
-    pub(crate) fn on(port: u16) -> Self {
-        let script = app("load.mjs");
-        let mut child = Command::new("node")
-            .args([&script, &port.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdin = child.stdin.take();
-        Self(child, stdin)
-    }
-
-    /// Ends it; answers how many requests were answered on short and on kept connections, and what was lost.
-    pub(crate) fn end(mut self) -> (u32, u32, String) {
-        self.1.take();
-        let mut text = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        self.0.wait().unwrap();
-        let number = |name: &str| -> u32 {
-            let rest = text.split(&format!("\"{name}\":")).nth(1).unwrap();
-            rest.split(',').next().unwrap().parse().unwrap()
-        };
-        let lost = text.split("\"lost\":[").nth(1).unwrap().split(']').next().unwrap().to_owned();
-        (number("short"), number("kept"), lost)
-    }
-}
-
-/// A cgroup with a CPU limit, v1 or v2, removed at the end.
-pub(crate) struct Cgroup {
-    directory: Directory,
-    v2: bool,
-}
-
-impl Cgroup {
-    pub(crate) fn make(name: &str) -> Option<Self> {
-        let (v1, v2) = (Path::new("/sys/fs/cgroup/cpu"), Path::new("/sys/fs/cgroup"));
-        let (parent, v2) = if v1.exists() { (v1, false) } else { (v2, true) };
-        if v2 {
-            fs::write(parent.join("cgroup.subtree_control"), "+cpu").ok()?;
-        }
-        let path = parent.join(format!("workerapp-{name}-{}", std::process::id()));
-        fs::create_dir(&path).ok()?;
-        let cgroup = Self { directory: Directory(path), v2 };
-        let probe = if v2 { "cpu.max" } else { "cpu.cfs_quota_us" };
-        cgroup.directory.0.join(probe).exists().then_some(cgroup)
-    }
-
-    /// Do the tests run under a limit?
-    pub(crate) fn limited() -> bool {
-        workerapp_supervisor::cgroup::Cgroup::find().limits().cpu.is_some()
-    }
-
-    /// Runs the supervisor in it.
-    pub(crate) fn run(&self, setup: Setup) -> Setup {
-        let join = format!("echo $$ > {}/cgroup.procs; exec \"$0\" \"$@\"", self.directory.0.display());
-        setup.wrapper(&["sh", "-c", &join])
-    }
-
-    pub(crate) fn limit(&self, quota: u32) {
-        let (file, text) = if self.v2 {
-            ("cpu.max", format!("{quota} 100000"))
-        } else {
-            ("cpu.cfs_quota_us", quota.to_string())
-        };
-        fs::write(self.directory.0.join(file), text).unwrap();
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        // Its files cannot be removed, but the directory can, as soon as its last process is gone.
-        wait_for("the cgroup to be empty", || fs::remove_dir(&self.directory.0).ok());
-    }
-}
-
-/// A client with an address of its own.
-pub(crate) struct Client {
-    pub(crate) address: [u8; 4],
-}
-
-impl Client {
-    pub(crate) fn get(&self, port: u16) -> Option<String> {
-        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
-        bind(&socket, &SocketAddr::from((self.address, 0))).ok()?;
-        connect(&socket, &SocketAddr::from(([127, 0, 0, 1], port))).ok()?;
-        let mut stream = TcpStream::from(socket);
-        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
-    }
 }
