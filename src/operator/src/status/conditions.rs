@@ -238,7 +238,7 @@ impl Rollout {
         let (wanted, updated, available) = (self.wanted(), self.updated(), self.available());
         let old = self.status.replicas.unwrap_or_default() - updated;
         let old = if old > 0 { format!(", {old} old ones still there") } else { String::new() };
-        format!("{wanted} pods wanted, {updated} of the newest template, {available} serve{old}")
+        format!("pods: {wanted} wanted, {updated} of the newest template, {available} serving{old}")
     }
 }
 
