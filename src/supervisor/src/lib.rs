@@ -6,7 +6,7 @@
 //! - [`fleet`] decides everything about their lives. It is pure: events in, actions out.
 //! - `supervisor` is the event loop, one thread over epoll; it carries the actions out.
 //! - `broker` answers the workers' own `bind` and `listen` calls, which seccomp hands over, with the sockets of
-//!   `slots`; `steering` is the program by which the kernel spreads connections over them.
+//!   `slots`; [`steering`] is the program by which the kernel spreads connections over them, [`balance`] what evens them out.
 //! - `admin` serves probes and metrics.
 //! - `sys` holds the system calls, and with them all `unsafe` code.
 //!
@@ -15,6 +15,7 @@
 
 pub mod address;
 mod admin;
+pub mod balance;
 mod broker;
 pub mod cgroup;
 mod error;

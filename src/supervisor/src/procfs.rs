@@ -201,6 +201,26 @@ fn parse_ip(hex: &str) -> Option<IpAddr> {
     }
 }
 
+/// How many TCP sockets of both families there are, from the text of `/proc/net/sockstat` and `sockstat6`.
+pub fn tcp_sockets(texts: [&str; 2]) -> usize {
+    let in_use = |text: &str, name: &str| -> Option<usize> {
+        text.lines().find_map(|line| line.strip_prefix(name)?.split(' ').next()?.parse().ok())
+    };
+    let [four, six] = texts;
+    // It comes before what is merely remembered (`tw`).
+    let (four, six) = (in_use(four, "TCP: inuse "), in_use(six, "TCP6: inuse "));
+    four.unwrap_or_default().saturating_add(six.unwrap_or_default())
+}
+
+/// How many TCP sockets there are in this network namespace. Where nobody tells: any number.
+pub(crate) fn sockets_in_use() -> usize {
+    let read = |path| fs::read_to_string(path).ok();
+    match (read("/proc/net/sockstat"), read("/proc/net/sockstat6")) {
+        (None, None) => usize::MAX,
+        (four, six) => tcp_sockets([&four.unwrap_or_default(), &six.unwrap_or_default()]),
+    }
+}
+
 /// Every address with a listening TCP socket in this network namespace.
 pub(crate) fn all_listening_addresses() -> Vec<SocketAddr> {
     ["/proc/net/tcp", "/proc/net/tcp6"]
@@ -288,6 +308,15 @@ mod tests {
             3: zz:zz x 0A\n4: 0A\n";
         let found: Vec<String> = listening_addresses(table).map(|a| a.to_string()).collect();
         assert_eq!(found, ["127.0.0.1:3000", "[::]:8080"]);
+    }
+
+    #[test]
+    fn sockets_of_text() {
+        let four =
+            "sockets: used 158\nTCP: inuse 140 orphan 0 tw 1225 alloc 768 mem 30\nUDP: inuse 7 mem 0\n";
+        assert_eq!(tcp_sockets([four, "TCP6: inuse 2\nUDP6: inuse 9\n"]), 142);
+        assert_eq!(tcp_sockets([four, ""]), 140);
+        assert_eq!(tcp_sockets(["TCP: inuse -1", "TCP6: inuse"]), 0);
     }
 
     #[test]

@@ -7,8 +7,9 @@
 //! out by the steering program instead.
 
 use crate::address::Binding;
+use crate::balance::{WHOLE, Weight};
 use crate::fleet::Slot;
-use crate::steering::{self, Policy};
+use crate::steering::{self, Place, Policy};
 use crate::sys::socket;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -88,7 +89,8 @@ impl Slots {
         let Some(seat) = group.seats.iter().find(|seat| seat.slot == slot) else { return Ok(()) };
         if group.joined.is_empty() {
             // Before the first socket listens, so that a second one gets nothing before it is wanted.
-            if let Some(program) = steering::program(Policy::Even, &[Some(0)]) {
+            if let Some(program) = steering::program(Policy::Even, &[Some(Place { index: 0, weight: WHOLE })])
+            {
                 socket::steer(seat.socket.as_fd(), &program)?;
             }
         }
@@ -98,19 +100,23 @@ impl Slots {
     }
 
     /// Sends new connections of each group to its places: the slots of the workers, in the workers' order, without those
-    /// that take none.
+    /// that take none, each with its weight.
     pub(crate) fn steer(
         &self,
         policy: Policy,
-        places: impl Fn(GroupId) -> Vec<Option<Slot>>,
+        places: impl Fn(GroupId) -> Vec<Option<(Slot, Weight)>>,
     ) -> io::Result<()> {
         for (id, group) in self.groups.iter().enumerate() {
             let index =
                 |slot: Slot| group.joined.iter().zip(0..).find(|(s, _)| **s == slot).map(|(_, index)| index);
-            let indices: Vec<Option<u32>> = places(id).into_iter().map(|slot| index(slot?)).collect();
+            let place = |place: Option<(Slot, Weight)>| {
+                let (slot, weight) = place?;
+                Some(Place { index: index(slot)?, weight })
+            };
+            let places: Vec<Option<Place>> = places(id).into_iter().map(place).collect();
             let first =
                 group.joined.first().and_then(|slot| group.seats.iter().find(|seat| seat.slot == *slot));
-            if let (Some(seat), Some(program)) = (first, steering::program(policy, &indices)) {
+            if let (Some(seat), Some(program)) = (first, steering::program(policy, &places)) {
                 socket::steer(seat.socket.as_fd(), &program)?;
             }
         }
@@ -177,13 +183,13 @@ mod tests {
             [0, 0, 5],
             "only the first, until told otherwise"
         );
-        slots.steer(Policy::Even, |_| vec![None, Some(1), None]).unwrap();
+        slots.steer(Policy::Even, |_| vec![None, Some((1, WHOLE)), None]).unwrap();
         let second = connect(7);
         assert_eq!([0, 1, 2].map(|slot| slots.queue_length(slot)), [0, 7, 5]);
         slots.steer(Policy::Even, |_| vec![None; 3]).unwrap();
         let third = connect(1);
         assert_eq!([0, 1, 2].map(|slot| slots.queue_length(slot)), [0, 8, 5], "nobody serves: as before");
-        slots.steer(Policy::Even, |_| vec![Some(0), Some(1), None]).unwrap();
+        slots.steer(Policy::Even, |_| vec![Some((0, WHOLE)), Some((1, WHOLE)), None]).unwrap();
         let fourth = connect(60);
         let [zero, one, two] = [0, 1, 2].map(|slot| slots.queue_length(slot));
         assert!((zero + one, two) == (68, 5) && zero > 10 && one > 18, "{zero} {one} {two}");

@@ -9,6 +9,13 @@
 //! 16 since). Dealing out one eighth of the port, modulo the number of workers, makes use of that: of 100 connections the
 //! busiest of 3 workers gets 1.04 or 1.11 times its share on average, where dice (or the kernel's hash) give it 1.15. Where
 //! the ports are random, behind address translation, it is as good as dice.
+//!
+//! # Weights
+//! Nothing without a memory spreads connections evenly, so [`crate::balance`] looks at the spread afterwards and gives workers
+//! more or less of what is new: then the ports are dealt out over a table in which a worker has as many entries as its weight,
+//! spaced out. That module's head has the policy and its figures.
+
+use crate::balance::Weight;
 
 /// One instruction: `struct sock_filter` by other names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,20 +66,31 @@ pub enum Policy {
     ClientAddress,
 }
 
-/// Spreads connections over places; each is the index of a socket, or empty while its worker takes no connections.
+/// A worker that takes connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its socket's number in the group.
+    pub index: u32,
+    /// Its part of the connections, for [`Policy::Even`].
+    pub weight: Weight,
+}
+
+/// Longer tables are not worth it, and the kernel takes 4,096 instructions.
+const LONGEST_TABLE: usize = 1024;
+
+/// Spreads connections over places; one is empty while its worker takes no connections.
 ///
 /// `None` when all are empty: then the program that is attached already stays, and connections wait in the queues it
 /// knows.
-pub fn program(policy: Policy, places: &[Option<u32>]) -> Option<Vec<Instruction>> {
-    let live: Vec<u32> = places.iter().copied().flatten().collect();
+pub fn program(policy: Policy, places: &[Option<Place>]) -> Option<Vec<Instruction>> {
+    let live: Vec<Place> = places.iter().copied().flatten().collect();
     let (mut program, table) = match policy {
-        Policy::Even => (part_of_the_port(), live),
+        Policy::Even => (part_of_the_port(), weighted(&live)),
         // An empty place's clients go to one of the others together, and come back when it is filled again.
         Policy::ClientAddress => {
             let mut substitutes = live.iter().copied().cycle();
-            let table =
-                places.iter().map(|place| place.or_else(|| substitutes.next())).collect::<Option<_>>()?;
-            (hash_of_the_address(), table)
+            let table = places.iter().map(|place| Some(place.or_else(|| substitutes.next())?.index));
+            (hash_of_the_address(), table.collect::<Option<_>>()?)
         }
     };
     let (last, others) = table.split_last()?;
@@ -90,6 +108,30 @@ pub fn program(policy: Policy, places: &[Option<u32>]) -> Option<Vec<Instruction
     }
     program.push(plain(RETURN, *last));
     Some(program)
+}
+
+/// Each place as often as its weight says, and no place's entries closer together than need be.
+fn weighted(places: &[Place]) -> Vec<u32> {
+    let total: usize = places.iter().map(|place| usize::from(place.weight)).sum();
+    let all_alike = places.windows(2).all(|pair| matches!(pair, [a, b] if a.weight == b.weight));
+    if all_alike || total > LONGEST_TABLE {
+        return places.iter().map(|place| place.index).collect();
+    }
+    let sum = i64::try_from(total).unwrap_or(i64::MAX);
+    let mut credits = vec![0_i64; places.len()];
+    let mut table = Vec::with_capacity(total);
+    // Whoever has waited longest in proportion to its weight is next.
+    for _ in 0..total {
+        for (credit, place) in credits.iter_mut().zip(places) {
+            *credit += i64::from(place.weight);
+        }
+        let next = credits.iter_mut().zip(places).rev().max_by_key(|(credit, _)| **credit);
+        if let Some((credit, place)) = next {
+            *credit -= sum;
+            table.push(place.index);
+        }
+    }
+    table
 }
 
 /// The accumulator becomes one eighth of the client's port.
@@ -127,11 +169,12 @@ fn by_version(v4: &[Instruction], v6: &[Instruction]) -> Vec<Instruction> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::balance::WHOLE;
 
     /// Runs a program as the kernel would, on a packet that begins with its IP header.
-    fn run(program: &[Instruction], packet: &[u8]) -> u32 {
+    pub(crate) fn run(program: &[Instruction], packet: &[u8]) -> u32 {
         let (mut accumulator, mut index, mut at) = (0_u32, 0_u32, 0);
         let load = |from: u32, length: usize| {
             let from = from.wrapping_sub(IP_HEADER) as usize;
@@ -160,8 +203,13 @@ mod tests {
         }
     }
 
+    #[allow(clippy::unnecessary_wraps, reason = "as places are")]
+    fn place(index: u32) -> Option<Place> {
+        Some(Place { index, weight: WHOLE })
+    }
+
     /// IPv4 with four bytes of options, so that the header's length matters.
-    fn v4(address: u32, port: u16) -> Vec<u8> {
+    pub(crate) fn v4(address: u32, port: u16) -> Vec<u8> {
         let mut packet = vec![0x46; 44];
         packet[12..16].copy_from_slice(&address.to_be_bytes());
         packet[24..26].copy_from_slice(&port.to_be_bytes());
@@ -191,7 +239,7 @@ mod tests {
         for indices in
             [vec![0], vec![3], vec![0, 1], vec![1, 0], vec![0, 2], vec![5, 1, 3], (0..64).collect()]
         {
-            let places: Vec<Option<u32>> = indices.iter().copied().map(Some).chain([None]).collect();
+            let places: Vec<Option<Place>> = indices.iter().copied().map(place).chain([None]).collect();
             let program = program(Policy::Even, &places).unwrap();
             let rounds = u16::try_from(indices.len()).unwrap() * 10;
             for packet in [|n: u16| v4(1, 40_000 + 8 * n), |n: u16| v6(1, 40_000 + 8 * n)] {
@@ -203,8 +251,26 @@ mod tests {
     }
 
     #[test]
+    fn weights_are_kept_and_spaced_out() {
+        let of = |weights: &[u8]| -> Vec<u32> {
+            let places = weights.iter().zip(0..).map(|(weight, index)| Place { index, weight: *weight });
+            weighted(&places.collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[1, 4, 2]), [1, 2, 1, 0, 1, 2, 1]);
+        assert_eq!(of(&[2, 2]), [0, 1]);
+        assert_eq!(of(&[3]), [0]);
+        assert_eq!(of(&[4, 1].repeat(300)).len(), 600, "too many to be weighted");
+        let program = program(
+            Policy::Even,
+            &[Some(Place { index: 5, weight: 1 }), None, Some(Place { index: 2, weight: 3 })],
+        );
+        let counts = counts(&program.unwrap(), (0..40).map(|n| v4(1, 40_000 + 8 * n)));
+        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [(2, 30), (5, 10)]);
+    }
+
+    #[test]
     fn a_client_keeps_its_worker_whatever_its_port_is() {
-        let all = program(Policy::ClientAddress, &[Some(0), Some(1), Some(2)]).unwrap();
+        let all = program(Policy::ClientAddress, &[place(0), place(1), place(2)]).unwrap();
         for address in 0..200_u32 {
             let worker = run(&all, &v4(address, 1));
             assert!((2..9).all(|port| run(&all, &v4(address, port)) == worker));
@@ -217,9 +283,9 @@ mod tests {
 
     #[test]
     fn only_the_clients_of_a_missing_worker_move_and_they_come_back() {
-        let all = program(Policy::ClientAddress, &[Some(0), Some(1), Some(2)]).unwrap();
-        let without = program(Policy::ClientAddress, &[Some(0), None, Some(2)]).unwrap();
-        let moved_slot = program(Policy::ClientAddress, &[Some(0), Some(3), Some(2)]).unwrap();
+        let all = program(Policy::ClientAddress, &[place(0), place(1), place(2)]).unwrap();
+        let without = program(Policy::ClientAddress, &[place(0), None, place(2)]).unwrap();
+        let moved_slot = program(Policy::ClientAddress, &[place(0), place(3), place(2)]).unwrap();
         for address in 0..200 {
             let packet = v4(address, 1);
             match run(&all, &packet) {
@@ -234,7 +300,7 @@ mod tests {
         for policy in [Policy::Even, Policy::ClientAddress] {
             assert_eq!(program(policy, &[]), None);
             assert_eq!(program(policy, &[None, None]), None);
-            assert_eq!(program(policy, &[None, Some(7)]), Some(vec![plain(RETURN, 7)]));
+            assert_eq!(program(policy, &[None, place(7)]), Some(vec![plain(RETURN, 7)]));
         }
     }
 }

@@ -1,6 +1,6 @@
 // Loaded into Node before the app, by NODE_OPTIONS. It changes nothing until the supervisor asks this process to finish
 // what it has begun; then each answer ends its connection, so that no client sends a request to a process that is about
-// to stop. Only public interfaces are used; where Node is too old for them, nothing happens.
+// to stop. The same for a few connections, when this process has more of them than the other workers. Only public interfaces are used; where Node is too old for them, nothing happens.
 'use strict';
 (() => {
   const generation = process.env.WORKER_GENERATION;
@@ -18,11 +18,14 @@
   let requests = 0;
   let link;
   let utilisation;
+  // So many of the next answers end their connections, until then.
+  let shed = 0;
+  let shedUntil = 0;
 
   channels.subscribe?.('http.server.request.start', ({ response, server }) => {
     requests += 1;
     if (server !== latest) meet(server);
-    if (draining) response.shouldKeepAlive = false;
+    if (draining || (shed > 0 && response.shouldKeepAlive && sheds())) response.shouldKeepAlive = false;
   });
 
   // npm, build steps and the like never serve a request, so they never connect.
@@ -53,6 +56,16 @@
     const [word, value] = line.split(' ');
     if (word === 'drain' && !draining) drain(Number(value));
     if (word === 'stats') report();
+    if (word === 'shed') {
+      shed = Number(value);
+      shedUntil = Date.now() + 1500;
+    }
+  }
+
+  // Other workers have fewer connections, and the client's next one gets to them. What was asked for long ago may not hold any more.
+  function sheds() {
+    shed = Date.now() < shedUntil ? shed - 1 : -1;
+    return shed >= 0;
   }
 
   // Clients that go on sending end their connections with their next answer. Those that stay silent until `patience` has

@@ -2,6 +2,7 @@
 
 use super::Supervisor;
 use super::trees::{roots, tree_members};
+use crate::balance::{Balance, Census};
 use crate::flags::Processes;
 use crate::fleet::{Event, Generation, Phase, Severity, Slot, Time};
 use crate::hang::{HangWatch, Queue};
@@ -24,11 +25,13 @@ const RECYCLE_EVERY: u64 = 4;
 #[derive(Debug, Default)]
 pub(super) struct Housekeeping {
     next: Time,
-    round: u64,
+    pub(super) round: u64,
     pub(super) hang: HangWatch,
     throttled: Duration,
     /// Slots that get no new connections while others can take them.
     pub(super) avoided: BTreeSet<Slot>,
+    pub(super) census: Census,
+    pub(super) balance: Balance,
 }
 
 impl Supervisor {
@@ -46,6 +49,7 @@ impl Supervisor {
         self.housekeeping.round += 1;
         self.follow_limits(now);
         self.look_for_hangs(now);
+        self.look_at_the_spread();
         if self.recycling.any() && self.housekeeping.round.is_multiple_of(RECYCLE_EVERY) {
             self.look_for_the_worn_out(now);
         }
@@ -140,7 +144,7 @@ impl Supervisor {
         }
     }
 
-    fn listening(&self) -> impl Iterator<Item = (Generation, Slot)> {
+    pub(super) fn listening(&self) -> impl Iterator<Item = (Generation, Slot)> {
         let trees = self.trees.iter().map(|(generation, tree)| (*generation, tree.slot));
         trees.filter(|(generation, _)| {
             let phase = self.fleet.instance(*generation).map(|instance| instance.phase);

@@ -1,5 +1,6 @@
 //! The event loop: one thread, asleep until something happens.
 
+mod evening;
 mod housekeeping;
 mod setup;
 mod trees;
@@ -7,6 +8,7 @@ mod view;
 mod workers;
 
 use crate::admin::{self, Admin, Answer, Request};
+use crate::balance::Weight;
 use crate::broker::Broker;
 use crate::cgroup::Cgroup;
 use crate::error::Error;
@@ -219,11 +221,14 @@ impl Supervisor {
             let tree = self.trees.get(&generation)?;
             tree.watched.as_ref()?.listens_in(group).then_some(tree.slot)
         };
-        let places = |group: GroupId| -> Vec<Option<Slot>> {
-            let all: Vec<Option<Slot>> =
-                self.fleet.workers().iter().map(|worker| slot_of(group, worker)).collect();
-            let is_good = |slot: &Slot| !self.housekeeping.avoided.contains(slot);
-            let good: Vec<Option<Slot>> = all.iter().map(|slot| slot.filter(is_good)).collect();
+        let balance = &self.housekeeping.balance;
+        let place_of = |group: GroupId, worker: &Worker| {
+            Some((slot_of(group, worker)?, balance.weight(worker.current.unwrap_or_default())))
+        };
+        let places = |group: GroupId| -> Vec<Option<(Slot, Weight)>> {
+            let all: Vec<_> = self.fleet.workers().iter().map(|worker| place_of(group, worker)).collect();
+            let is_good = |(slot, _): &(Slot, Weight)| !self.housekeeping.avoided.contains(slot);
+            let good: Vec<_> = all.iter().map(|place| place.filter(is_good)).collect();
             if good.iter().all(Option::is_none) { all } else { good }
         };
         if let Err(e) = self.broker.slots.steer(self.flags.policy, places) {

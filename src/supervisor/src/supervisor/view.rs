@@ -78,7 +78,7 @@ impl Supervisor {
     }
 
     /// Every connection to a declared port that some program has accepted, by its socket's inode.
-    fn accepted(&self) -> BTreeSet<u64> {
+    pub(super) fn accepted(&self) -> BTreeSet<u64> {
         let connections = diag::connections(&self.flags.ports).unwrap_or_default();
         connections.into_iter().map(|connection| connection.inode).filter(|inode| *inode != 0).collect()
     }
