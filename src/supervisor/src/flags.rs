@@ -37,6 +37,7 @@ Usage: workerapp-supervisor [flags] -- COMMAND [ARGUMENTS]
   --max-age S             replace a worker after so long; one at a time, like the next two
   --max-memory B          replace a worker whose processes use so much memory
   --max-requests N        replace a worker after so many requests (Node)
+  --log-prefix on|off     [worker N] before each line that a worker writes (default off)
   --node-preload on|off   end keep-alive connections of Node in order (default on)
   --help, --version
 
@@ -92,6 +93,7 @@ pub struct Flags {
     pub worker_env: Vec<Variable>,
     pub drain: Duration,
     pub node_preload: bool,
+    pub log_prefix: bool,
     pub policy: Policy,
     pub hang_timeout: Option<Duration>,
     pub recycling: recycle::Limits,
@@ -115,6 +117,7 @@ impl Default for Flags {
             worker_env: Vec::new(),
             drain: Duration::from_secs(10),
             node_preload: true,
+            log_prefix: false,
             policy: Policy::Even,
             hang_timeout: Some(Duration::from_secs(30)),
             recycling: recycle::Limits::default(),
@@ -243,12 +246,9 @@ impl Flags {
                     Some(positive(&value).ok_or_else(|| wrong("give a number above 0"))?);
             }
             "--node-preload" => {
-                self.node_preload = match value.as_str() {
-                    "on" => true,
-                    "off" => false,
-                    _ => return Err(wrong("give on or off")),
-                }
+                self.node_preload = switch(&value).ok_or_else(|| wrong("give on or off"))?;
             }
+            "--log-prefix" => self.log_prefix = switch(&value).ok_or_else(|| wrong("give on or off"))?,
             "--keep-env" => self.keep_env.push(value),
             "--worker-env" => {
                 self.worker_env
@@ -274,6 +274,14 @@ impl Flags {
 
 fn count(text: &str) -> Option<u32> {
     text.parse().ok().filter(|n| (1..=1024).contains(n))
+}
+
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
 }
 
 fn positive(text: &str) -> Option<u64> {
@@ -315,7 +323,7 @@ mod tests {
     fn every_flag() {
         let flags = run("--workers 4 --max-workers=6 --memory-per-worker 1000 --processes 1 --sharing none \
              --port 3000 --port 3001 --port 3000 --admin-port 9000 --lame-duck 0.5 --grace 60 --stop-signal QUIT \
-             --keep-env WORKERS --worker-env A=b=c --drain 3 --node-preload off --affinity ClientIP --hang-timeout 0 --max-age 5 --max-memory 6 --max-requests 7 -- x");
+             --keep-env WORKERS --worker-env A=b=c --drain 3 --node-preload off --log-prefix on --affinity ClientIP --hang-timeout 0 --max-age 5 --max-memory 6 --max-requests 7 -- x");
         let wanted = Flags {
             workers: Wanted::Count(4),
             max_workers: Some(6),
@@ -331,6 +339,7 @@ mod tests {
             worker_env: vec![Variable { name: "A".into(), value: "b=c".into(), rule: Rule::Default }],
             drain: Duration::from_secs(3),
             node_preload: false,
+            log_prefix: true,
             policy: Policy::ClientAddress,
             hang_timeout: None,
             recycling: recycle::Limits {

@@ -7,6 +7,7 @@
 //! - `supervisor` is the event loop, one thread over epoll; it carries the actions out.
 //! - `broker` answers the workers' own `bind` and `listen` calls, which seccomp hands over, with the sockets of
 //!   `slots`; [`steering`] is the program by which the kernel spreads connections over them, [`balance`] what evens them out.
+//! - `relay` passes on what the workers write, when their lines are to be marked; else nothing stands between them and the log.
 //! - `admin` serves probes and metrics.
 //! - `sys` holds the system calls, and with them all `unsafe` code.
 //!
@@ -28,10 +29,12 @@ mod inspect;
 mod install;
 pub mod launch;
 pub mod limits;
+pub mod lines;
 mod log;
 mod preload;
 pub mod procfs;
 pub mod recycle;
+mod relay;
 pub mod share;
 mod sharing;
 mod slots;

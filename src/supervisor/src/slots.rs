@@ -7,7 +7,7 @@
 //! out by the steering program instead.
 
 use crate::address::Binding;
-use crate::balance::{WHOLE, Weight};
+use crate::balance::Weight;
 use crate::fleet::Slot;
 use crate::steering::{self, Place, Policy};
 use crate::sys::socket;
@@ -89,8 +89,7 @@ impl Slots {
         let Some(seat) = group.seats.iter().find(|seat| seat.slot == slot) else { return Ok(()) };
         if group.joined.is_empty() {
             // Before the first socket listens, so that a second one gets nothing before it is wanted.
-            if let Some(program) = steering::program(Policy::Even, &[Some(Place { index: 0, weight: WHOLE })])
-            {
+            if let Some(program) = steering::program(Policy::Even, &[Some(0)]) {
                 socket::steer(seat.socket.as_fd(), &program)?;
             }
         }
@@ -116,7 +115,7 @@ impl Slots {
             let places: Vec<Option<Place>> = places(id).into_iter().map(place).collect();
             let first =
                 group.joined.first().and_then(|slot| group.seats.iter().find(|seat| seat.slot == *slot));
-            if let (Some(seat), Some(program)) = (first, steering::program(policy, &places)) {
+            if let (Some(seat), Some(program)) = (first, steering::weighted_program(policy, &places)) {
                 socket::steer(seat.socket.as_fd(), &program)?;
             }
         }
@@ -146,6 +145,7 @@ impl Seat {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::balance::WHOLE;
     use std::net::{SocketAddr, TcpListener, TcpStream};
 
     fn free_port() -> u16 {

@@ -15,7 +15,7 @@
 //! more or less of what is new: then the ports are dealt out over a table in which a worker has as many entries as its weight,
 //! spaced out. That module's head has the policy and its figures.
 
-use crate::balance::Weight;
+use crate::balance::{WHOLE, Weight};
 
 /// One instruction: `struct sock_filter` by other names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ const LONGEST_TABLE: usize = 1024;
 ///
 /// `None` when all are empty: then the program that is attached already stays, and connections wait in the queues it
 /// knows.
-pub fn program(policy: Policy, places: &[Option<Place>]) -> Option<Vec<Instruction>> {
+pub fn weighted_program(policy: Policy, places: &[Option<Place>]) -> Option<Vec<Instruction>> {
     let live: Vec<Place> = places.iter().copied().flatten().collect();
     let (mut program, table) = match policy {
         Policy::Even => (part_of_the_port(), weighted(&live)),
@@ -108,6 +108,12 @@ pub fn program(policy: Policy, places: &[Option<Place>]) -> Option<Vec<Instructi
     }
     program.push(plain(RETURN, *last));
     Some(program)
+}
+
+/// The same for workers that are all alike, given by their sockets' numbers.
+pub fn program(policy: Policy, indices: &[Option<u32>]) -> Option<Vec<Instruction>> {
+    let place = |index: &Option<u32>| index.map(|index| Place { index, weight: WHOLE });
+    weighted_program(policy, &indices.iter().map(place).collect::<Vec<_>>())
 }
 
 /// Each place as often as its weight says, and no place's entries closer together than need be.
@@ -171,7 +177,6 @@ fn by_version(v4: &[Instruction], v6: &[Instruction]) -> Vec<Instruction> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::balance::WHOLE;
 
     /// Runs a program as the kernel would, on a packet that begins with its IP header.
     pub(crate) fn run(program: &[Instruction], packet: &[u8]) -> u32 {
@@ -201,11 +206,6 @@ pub(crate) mod tests {
                 other => panic!("unknown code {other:#x}"),
             }
         }
-    }
-
-    #[allow(clippy::unnecessary_wraps, reason = "as places are")]
-    fn place(index: u32) -> Option<Place> {
-        Some(Place { index, weight: WHOLE })
     }
 
     /// IPv4 with four bytes of options, so that the header's length matters.
@@ -239,7 +239,7 @@ pub(crate) mod tests {
         for indices in
             [vec![0], vec![3], vec![0, 1], vec![1, 0], vec![0, 2], vec![5, 1, 3], (0..64).collect()]
         {
-            let places: Vec<Option<Place>> = indices.iter().copied().map(place).chain([None]).collect();
+            let places: Vec<Option<u32>> = indices.iter().copied().map(Some).chain([None]).collect();
             let program = program(Policy::Even, &places).unwrap();
             let rounds = u16::try_from(indices.len()).unwrap() * 10;
             for packet in [|n: u16| v4(1, 40_000 + 8 * n), |n: u16| v6(1, 40_000 + 8 * n)] {
@@ -260,7 +260,7 @@ pub(crate) mod tests {
         assert_eq!(of(&[2, 2]), [0, 1]);
         assert_eq!(of(&[3]), [0]);
         assert_eq!(of(&[4, 1].repeat(300)).len(), 600, "too many to be weighted");
-        let program = program(
+        let program = weighted_program(
             Policy::Even,
             &[Some(Place { index: 5, weight: 1 }), None, Some(Place { index: 2, weight: 3 })],
         );
@@ -270,7 +270,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_client_keeps_its_worker_whatever_its_port_is() {
-        let all = program(Policy::ClientAddress, &[place(0), place(1), place(2)]).unwrap();
+        let all = program(Policy::ClientAddress, &[Some(0), Some(1), Some(2)]).unwrap();
         for address in 0..200_u32 {
             let worker = run(&all, &v4(address, 1));
             assert!((2..9).all(|port| run(&all, &v4(address, port)) == worker));
@@ -283,9 +283,9 @@ pub(crate) mod tests {
 
     #[test]
     fn only_the_clients_of_a_missing_worker_move_and_they_come_back() {
-        let all = program(Policy::ClientAddress, &[place(0), place(1), place(2)]).unwrap();
-        let without = program(Policy::ClientAddress, &[place(0), None, place(2)]).unwrap();
-        let moved_slot = program(Policy::ClientAddress, &[place(0), place(3), place(2)]).unwrap();
+        let all = program(Policy::ClientAddress, &[Some(0), Some(1), Some(2)]).unwrap();
+        let without = program(Policy::ClientAddress, &[Some(0), None, Some(2)]).unwrap();
+        let moved_slot = program(Policy::ClientAddress, &[Some(0), Some(3), Some(2)]).unwrap();
         for address in 0..200 {
             let packet = v4(address, 1);
             match run(&all, &packet) {
@@ -300,7 +300,7 @@ pub(crate) mod tests {
         for policy in [Policy::Even, Policy::ClientAddress] {
             assert_eq!(program(policy, &[]), None);
             assert_eq!(program(policy, &[None, None]), None);
-            assert_eq!(program(policy, &[None, place(7)]), Some(vec![plain(RETURN, 7)]));
+            assert_eq!(program(policy, &[None, Some(7)]), Some(vec![plain(RETURN, 7)]));
         }
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::cast_precision_loss, reason = "small numbers")]
 
 use super::*;
-use crate::steering::{Place, Policy, program, tests as kernel};
+use crate::steering::{Place, Policy, tests as kernel, weighted_program};
 use fastrand::Rng;
 
 /// Clients that keep a connection each, the kernel between them and the workers, and looks at the spread.
@@ -39,7 +39,7 @@ impl Simulation {
         };
         let place = |index: u32| Some(Place { index, weight: self.balance.weight(index.into()) });
         let places: Vec<_> = (0..self.workers).map(place).collect();
-        let program = program(Policy::Even, &places).unwrap();
+        let program = weighted_program(Policy::Even, &places).unwrap();
         self.clients[client] = (kernel::run(&program, &kernel::v4(1, self.port)), self.look);
     }
 

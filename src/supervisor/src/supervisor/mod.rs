@@ -20,6 +20,7 @@ use crate::limits::Workers;
 use crate::log;
 use crate::preload;
 use crate::recycle;
+use crate::relay::Relay;
 use crate::sharing::Mode;
 use crate::slots::GroupId;
 use crate::sys::poll::{Poll, Ready};
@@ -40,15 +41,15 @@ const LOOK_AT_QUEUE: Duration = Duration::from_millis(50);
 pub(crate) fn run(flags: Flags) -> Result<i32, Error> {
     let mut supervisor = Supervisor::new(flags)?;
     supervisor.dispatch(Event::Begin);
-    loop {
-        if let Some(code) = supervisor.exit_code {
-            if let Some(path) = &supervisor.preload {
-                preload::remove(path);
-            }
-            return Ok(code);
-        }
-        supervisor.turn()?;
+    let result = supervisor.turn_until_the_end();
+    if let Some(path) = &supervisor.preload {
+        preload::remove(path);
     }
+    log::redirect(None);
+    if let Some(relay) = supervisor.relay {
+        relay.finish();
+    }
+    result
 }
 
 /// What a readiness event of the poll is about.
@@ -104,11 +105,22 @@ struct Supervisor {
     follower: Follower,
     recycling: recycle::Limits,
     housekeeping: Housekeeping,
+    /// What the workers write takes this way.
+    relay: Option<Relay>,
 }
 
 impl Supervisor {
     fn now(&self) -> Time {
         self.start.elapsed()
+    }
+
+    fn turn_until_the_end(&mut self) -> Result<i32, Error> {
+        loop {
+            if let Some(code) = self.exit_code {
+                return Ok(code);
+            }
+            self.turn()?;
+        }
     }
 
     /// Sleeps until something happens, and handles it.

@@ -13,6 +13,7 @@ use crate::launch::{Rule, Template, Variable};
 use crate::limits::Basis;
 use crate::log;
 use crate::preload;
+use crate::relay::Relay;
 use crate::sharing::{self, Mode};
 use crate::sys::poll::{Interest, Poll};
 use crate::sys::process;
@@ -76,6 +77,7 @@ impl Supervisor {
             follower: Follower::new(workers.count),
             recycling: flags.recycling,
             housekeeping: Housekeeping::default(),
+            relay: if flags.log_prefix { start_relay() } else { None },
             cgroup,
             workers,
             flags,
@@ -108,6 +110,22 @@ fn choose_mode(flags: &Flags) -> Mode {
         }
     }
     mode
+}
+
+/// After the last process is forked that does more than run the command: from here on there are threads.
+fn start_relay() -> Option<Relay> {
+    let relay = Relay::start().and_then(|relay| {
+        log::redirect(Some(relay.for_us()?));
+        Ok(relay)
+    });
+    match relay {
+        Ok(relay) => Some(relay),
+        Err(e) => {
+            let text = format!("--log-prefix on: {e}: the workers' lines stay as they are");
+            log::write(Severity::Warning, &text);
+            None
+        }
+    }
 }
 
 /// Has the workers' Node load our few lines; answers the file they are in.

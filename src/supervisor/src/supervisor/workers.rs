@@ -30,6 +30,14 @@ impl Supervisor {
             // A terminal or a pipe can have one reader.
             command.stdin(Stdio::null());
         }
+        if let Some(relay) = &self.relay {
+            match relay.for_worker(worker) {
+                Ok([out, errors]) => {
+                    command.stdout(out).stderr(errors);
+                }
+                Err(e) => self.trouble(format!("no pipe for the lines of worker {worker}: {e}")),
+            }
+        }
         match spawn::spawn(command, self.mode.is_watched()) {
             Ok(spawned) => {
                 let watched = spawned.listener.map(|listener| Watched::new(slot, listener));
