@@ -6,6 +6,7 @@
 mod manifest;
 mod plan;
 mod render;
+mod schema;
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode};
 
@@ -33,9 +34,13 @@ enum Command {
 
 #[derive(Args)]
 struct Input {
-    /// A file with WorkerApps (other kinds in it are passed over), or - for standard input
-    file: PathBuf,
-    /// The image that holds the supervisor
+    /// Files with WorkerApps (other kinds in them are passed over), or - for standard input
+    #[arg(required_unless_present = "filename", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// A file, as kubectl takes it
+    #[arg(short = 'f', long, value_name = "FILE")]
+    filename: Vec<PathBuf>,
+    /// The image that holds the supervisor; in a cluster it is the operator's own
     #[arg(long, env = "WORKERAPP_SUPERVISOR_IMAGE", default_value = concat!("workerapp:", env!("CARGO_PKG_VERSION")))]
     supervisor_image: String,
     /// When that image is pulled: Always, IfNotPresent or Never
@@ -80,9 +85,11 @@ fn run(cli: &Cli) -> Result<String, manifest::Error> {
     };
     // Nothing is printed unless all of it is valid: half of a rendered file is worse than none.
     let mut output = Vec::new();
-    for app in manifest::read(&input.file)? {
-        let plan = workerapp_plan::plan(&app, &input.facts()).map_err(manifest::Error::Invalid)?;
-        output.push(print(&app, &plan)?);
+    for file in input.files.iter().chain(&input.filename) {
+        for app in manifest::read(file)? {
+            let plan = workerapp_plan::plan(&app, &input.facts()).map_err(manifest::Error::Invalid)?;
+            output.push(print(&app, &plan)?);
+        }
     }
     Ok(output.join(separator))
 }

@@ -9,6 +9,8 @@ use thiserror::Error;
 use workerapp_api::{WorkerApp, crd};
 use workerapp_plan::Invalid;
 
+use crate::schema;
+
 /// Why a manifest can't be used.
 #[derive(Debug, Error)]
 pub(crate) enum Error {
@@ -20,8 +22,6 @@ pub(crate) enum Error {
     NoWorkerApp { file: String },
     #[error("{file}: WorkerApp {name}: {field}: {error}")]
     Field { file: String, name: String, field: String, error: String },
-    #[error("{file}: WorkerApp {name}: unknown field {field}; known there: {known}")]
-    UnknownField { file: String, name: String, field: String, known: String },
     #[error("{file}: WorkerApp {name}: {}", rules.join("; "))]
     Rules { file: String, name: String, rules: Vec<String> },
     #[error("{0}")]
@@ -46,7 +46,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<WorkerApp>, Error> {
 fn parse(file: &str, text: &str) -> Result<Vec<WorkerApp>, Error> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)
         .map_err(|error| Error::Yaml { file: file.into(), error: Box::new(error) })?;
-    let schema = schema(&crd::manifest());
+    let schema = schema_of(&crd::manifest());
     let apps: Vec<_> = documents
         .into_iter()
         .filter(|document| {
@@ -58,7 +58,7 @@ fn parse(file: &str, text: &str) -> Result<Vec<WorkerApp>, Error> {
 }
 
 /// The schema of the one version, as JSON; null should there be none, against which everything is valid.
-fn schema(crd: &CustomResourceDefinition) -> Value {
+fn schema_of(crd: &CustomResourceDefinition) -> Value {
     let version = crd.spec.versions.first();
     let schema = version
         .and_then(|version| version.schema.as_ref())
@@ -70,12 +70,14 @@ fn check(file: &str, schema: &Value, document: Value) -> Result<WorkerApp, Error
     let name = document["metadata"]["name"].as_str().unwrap_or("(without a name)").to_owned();
     let file = file.to_owned();
 
-    if let Some((field, known)) = unknown_field(schema, &document, "") {
-        return Err(Error::UnknownField { file, name, field, known });
+    let problems = schema::problems(schema, &document);
+    if !problems.is_empty() {
+        return Err(Error::Rules { file, name, rules: problems });
     }
     let rules = Validator::new().validate(schema, &document, None).err().map(|errors| {
         let told = |path: &str, message: &str| match value_at(&document, path) {
             Some(value) => format!("{path}: {value}: {message}"),
+            None if path.is_empty() => message.to_owned(),
             None => format!("{path}: {message}"),
         };
         errors.iter().map(|error| told(&error.field_path, &error.message)).collect::<Vec<_>>()
@@ -95,30 +97,6 @@ fn check(file: &str, schema: &Value, document: Value) -> Result<WorkerApp, Error
 fn value_at<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
     let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
     document.pointer(&pointer).filter(|value| !value.is_object() && !value.is_array())
-}
-
-/// The first field that the schema doesn't know, and those that it knows in its place.
-fn unknown_field(schema: &Value, value: &Value, path: &str) -> Option<(String, String)> {
-    match value {
-        Value::Object(fields) => fields.iter().find_map(|(name, field)| {
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            if let Some(known) = schema["properties"].as_object() {
-                match known.get(name) {
-                    Some(schema) => unknown_field(schema, field, &path),
-                    // The root's schema leaves these to Kubernetes.
-                    None if ["apiVersion", "kind", "metadata", "status"].contains(&path.as_str()) => None,
-                    None => Some((path, known.keys().cloned().collect::<Vec<_>>().join(", "))),
-                }
-            } else {
-                unknown_field(&schema["additionalProperties"], field, &path)
-            }
-        }),
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .find_map(|(index, item)| unknown_field(&schema["items"], item, &format!("{path}[{index}]"))),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -145,12 +123,38 @@ mod tests {
             (", replicas: 2, autoscaling: {maxReplicas: 3}}", "exclude each other"),
             (", service: {nodePort: 80}}", "spec.service.nodePort: 80: a node port must lie"),
             (", workers: {count: 0}}", "at least 1 worker"),
-            (", runtime: Nod}", "spec.runtime: unknown variant `Nod`, expected one of `Node`"),
-            (", port: x}", ""),
+            (", runtime: Nod}", "spec.runtime: \"Nod\": must be one of Node, NodeCluster"),
+            (", port: x}", "not YAML: "),
+            (", replicas: -1}", "spec.replicas: -1: must be at least 0"),
+            (", minReadySeconds: 90000}", "spec.minReadySeconds: 90000: must be at most 86400"),
+            (", autoscaling: {minReplicas: 1}}", "spec.autoscaling.maxReplicas: required"),
+            (", args: -v}", "spec.args: \"-v\": must be a list; example: [a, b]"),
+            (
+                ", minReadySeconds: '3'}",
+                "spec.minReadySeconds: \"3\": must be a whole number, without quotes",
+            ),
+            (
+                ", resources: {limits: {cpu: 0.5}}}",
+                "cpu: 0.5: must be a string or a whole number: write \"0.5\", in quotes",
+            ),
+            (", resources: {limits: {cpu: 2, nvidia.com/gpu: 1}}, port: 1}", "not YAML: "),
         ] {
             let error = parse("f.yaml", &format!("{GOOD}{rest}")).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains(expected) && error.starts_with("f.yaml: "), "{rest}: {error}");
         }
+    }
+
+    #[test]
+    fn resources_of_other_names_are_let_through() {
+        let text = format!("{GOOD}, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}");
+        assert_eq!(parse("f", &text).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn an_app_has_a_name() {
+        let text = GOOD.replace("{name: a}", "{}") + "}";
+        let error = parse("f", &text).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("metadata.name: required"), "{error}");
     }
 
     #[test]
