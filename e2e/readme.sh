@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks the commands in README.md, and that docs/troubleshooting.md explains every reason. The second word of a code block says who runs it:
 #
+#   sh demo      for the demo's cluster, which the demo itself runs through the same program: that must be there
 #   sh make      targets of the Makefile: each must exist; the demo, the tests and CI run them
 #   sh local     run here after `make image`, the README's example beside it as shop.yaml
 #   sh yours     wants the reader's own registry and cluster: stand-ins take the commands' place, so that Helm and kustomize only render
@@ -40,6 +41,13 @@ targets_exist() { # FILE
   return $unknown
 }
 
+programs_exist() { # FILE
+  local program rest
+  while read -r program rest; do
+    [[ $program == "#"* ]] || [ -x "$program" ] || { echo "there is no program $program (for: $rest)"; return 1; }
+  done <"$1"
+}
+
 run() { # FILE [PRELUDE]
   # What a block leaves in the background (a port-forward) ends with it.
   { echo 'trap '\''kill $(jobs -p) 2>/dev/null || true'\'' EXIT'; echo "${2:-}"; cat "$1"; } >"$work/script"
@@ -58,6 +66,7 @@ for block in "$work"/*.block; do
   read -r _ place language mode <"$block"
   case "$language $mode" in
     "yaml ") continue ;;
+    "sh demo") check=(programs_exist "$block") ;;
     "sh make") check=(targets_exist "$block") ;;
     "sh local") check=(run "$block") ;;
     "sh yours") check=(run "$block" "$stand_ins") ;;
