@@ -76,6 +76,20 @@ impl Cgroup {
     }
 }
 
+impl Cgroup {
+    /// How many processes of this cgroup the kernel has killed for want of memory.
+    pub fn oom_kills(&self) -> u64 {
+        let v2 = self.v2.iter().find_map(|dir| oom_kills(&read(dir, "memory.events")?));
+        v2.or_else(|| self.v1_memory.iter().find_map(|dir| oom_kills(&read(dir, "memory.oom_control")?)))
+            .unwrap_or_default()
+    }
+}
+
+/// From `memory.events` (v2) or `memory.oom_control` (v1), which name it alike.
+fn oom_kills(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
 /// From `cpu.stat`: microseconds in v2, nanoseconds in v1.
 fn throttled(text: &str) -> Option<Duration> {
     let value = |name: &str| -> Option<u64> {
@@ -146,6 +160,13 @@ mod tests {
 
     fn paths(list: &[PathBuf]) -> Vec<&str> {
         list.iter().filter_map(|p| p.to_str()).collect()
+    }
+
+    #[test]
+    fn kills_for_want_of_memory_are_counted_in_both_versions() {
+        assert_eq!(oom_kills("low 0\nhigh 0\nmax 9\noom 3\noom_kill 2\noom_group_kill 1\n"), Some(2));
+        assert_eq!(oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"), Some(4));
+        assert_eq!(oom_kills("oom_kill_disable 0\n"), None);
     }
 
     #[test]

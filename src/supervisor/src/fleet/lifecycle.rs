@@ -139,6 +139,7 @@ impl Fleet {
         worker.failures = if lasted { 0 } else { worker.failures + 1 };
         let cause = match (end.cause.filter(|_| end.planned), end.listened, end.status) {
             (Some(cause), _, _) => cause,
+            (None, _, ExitStatus::OutOfMemory) => Cause::OutOfMemory,
             (None, None, _) => Cause::NeverListened,
             (None, _, ExitStatus::Code(_)) => Cause::Exit,
             (None, _, ExitStatus::Signal(_)) => Cause::Signal,
@@ -152,6 +153,10 @@ impl Fleet {
             listened,
             failures,
         });
+        if !listened {
+            // What another worker does wrong is often why this one can't listen; said once, its own lines would hide it.
+            self.complain_again();
+        }
         if !end.planned {
             self.drop_successor_of(now, end.worker);
         }

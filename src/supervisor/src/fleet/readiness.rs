@@ -157,6 +157,16 @@ impl Fleet {
         (instance.phase == super::Phase::Starting && !told).then_some(due)
     }
 
+    /// Lets workers that listen in the wrong place be told about once more.
+    pub(super) fn complain_again(&mut self) {
+        for worker in &mut self.workers {
+            let current = worker.current.and_then(|generation| self.instances.get(&generation));
+            if current.is_some_and(|instance| instance.elsewhere.is_some()) {
+                worker.complained = None;
+            }
+        }
+    }
+
     /// Tells about workers that should listen by now, once for each reason.
     pub(super) fn complain(&mut self, now: Time) {
         let mut complaints = Vec::new();

@@ -7,6 +7,8 @@ pub enum Cause {
     Exit,
     /// A signal ended it.
     Signal,
+    /// The kernel killed it for want of memory.
+    OutOfMemory,
     /// It ended before it had listened.
     NeverListened,
     /// It took no connections any more.
@@ -23,9 +25,10 @@ pub enum Cause {
 
 impl Cause {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Exit,
         Self::Signal,
+        Self::OutOfMemory,
         Self::NeverListened,
         Self::Hung,
         Self::Requested,
@@ -39,6 +42,7 @@ impl Cause {
         match self {
             Self::Exit => "exit",
             Self::Signal => "signal",
+            Self::OutOfMemory => "oom",
             Self::NeverListened => "never_listened",
             Self::Hung => "hung",
             Self::Requested => "requested",

@@ -3,6 +3,7 @@
 use super::Supervisor;
 use super::trees::{roots, tree_members};
 use crate::balance::{Balance, Census};
+use crate::cgroup::Cgroup;
 use crate::flags::Processes;
 use crate::fleet::{Event, Generation, Phase, Severity, Slot, Time};
 use crate::hang::{HangWatch, Queue};
@@ -28,10 +29,25 @@ pub(super) struct Housekeeping {
     pub(super) round: u64,
     pub(super) hang: HangWatch,
     throttled: Duration,
+    /// What the cgroup's count was when it was last looked at.
+    oom_kills: u64,
     /// Slots that get no new connections while others can take them.
     pub(super) avoided: BTreeSet<Slot>,
     pub(super) census: Census,
     pub(super) balance: Balance,
+}
+
+impl Housekeeping {
+    /// From what the cgroup counts already: a container's begins at 0, that of a shell does not.
+    pub(super) fn of(cgroup: &Cgroup) -> Self {
+        Self { oom_kills: cgroup.oom_kills(), ..Self::default() }
+    }
+
+    /// Whether the kernel has killed a process for want of memory since the last look.
+    pub(super) fn ran_out_of_memory(&mut self, cgroup: &Cgroup) -> bool {
+        let before = std::mem::replace(&mut self.oom_kills, cgroup.oom_kills());
+        self.oom_kills > before
+    }
 }
 
 impl Supervisor {

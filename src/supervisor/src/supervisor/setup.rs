@@ -76,7 +76,7 @@ impl Supervisor {
             troubles: Vec::new(),
             follower: Follower::new(workers.count),
             recycling: flags.recycling,
-            housekeeping: Housekeeping::default(),
+            housekeeping: Housekeeping::of(&cgroup),
             relay: if flags.log_prefix { start_relay() } else { None },
             cgroup,
             workers,

@@ -65,6 +65,12 @@ impl Supervisor {
     }
 
     pub(super) fn ended(&mut self, pid: Pid, status: ExitStatus) {
+        let status = match status {
+            ExitStatus::Signal(Signal::KILL) if self.housekeeping.ran_out_of_memory(&self.cgroup) => {
+                ExitStatus::OutOfMemory
+            }
+            status => status,
+        };
         let generation =
             self.trees.iter().find(|(_, tree)| tree.root == pid).map(|(generation, _)| *generation);
         let Some(generation) = generation.filter(|generation| !self.has_ended(*generation)) else { return };

@@ -13,6 +13,8 @@ pub enum ExitStatus {
     Code(i32),
     /// By this signal.
     Signal(Signal),
+    /// By the kernel, since the container reached its memory limit.
+    OutOfMemory,
 }
 
 impl ExitStatus {
@@ -21,6 +23,7 @@ impl ExitStatus {
         match self {
             Self::Code(code) => code,
             Self::Signal(signal) => 128 + signal.0,
+            Self::OutOfMemory => 128 + Signal::KILL.0,
         }
     }
 }
@@ -30,6 +33,9 @@ impl std::fmt::Display for ExitStatus {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "{signal}"),
+            Self::OutOfMemory => f.write_str(
+                "SIGKILL from the kernel: the container reached its memory limit; raise it or run fewer workers",
+            ),
         }
     }
 }
