@@ -133,7 +133,8 @@ before=$(kube get deployment $loaded -o jsonpath='{.spec.replicas}')
 target=$(($(nproc) * 100 / (before * 2) / 8))
 if [ $target -lt 50 ]; then
   [ $target -ge 1 ] || target=1
-  say "  $(nproc) cores cannot use half of the $((before * 2)) CPUs that $before pods request; for this step the target is $target %"
+  say "  the samples scale at 50 % of the $((before * 2)) CPUs that $before pods request, and this machine has $(nproc) cores in all:"
+  say "  for this step alone the target is $target %, afterwards 50 % again"
   kube patch workerapp $loaded --type merge -p "{\"spec\": {\"autoscaling\": {\"cpu\": {\"averageUtilization\": $target}}}}"
 fi
 url=http://$(address 1):$(field $loaded .status.nodePort)/
