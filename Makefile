@@ -1,7 +1,7 @@
 # The few commands that everything else hangs on. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build generate lint test image demo demo-down testbed-up testbed-down
+.PHONY: help build generate lint test image demo demo-down testbed-up testbed-down bench-supervisor
 NODES ?= 3
 
 help: ## this list
@@ -31,6 +31,9 @@ demo: ## a real cluster, the operator, a Next.js app served in four ways, load u
 
 demo-down: ## remove what the demo started
 	@e2e/testbed/testbed down
+
+bench-supervisor: ## the supervisor beside node:cluster, pm2 and Watt; QUICK=1: short
+	@e2e/bench-supervisor/run
 
 testbed-up: ## a cluster to try things on; NODES=3, TESTBED_NAME=wa
 	@e2e/testbed/build

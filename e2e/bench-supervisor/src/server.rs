@@ -1,0 +1,107 @@
+//! A running contender.
+
+use crate::contender::{Contender, Setup};
+use crate::http;
+use crate::procfs;
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use std::fs::File;
+use std::net::TcpListener;
+use std::process::Child;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const START: Duration = Duration::from_mins(1);
+const STOP: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Stops when it goes out of scope.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) contender: Contender,
+    pub(crate) port: u16,
+    child: Child,
+}
+
+impl Server {
+    /// Starts it and waits until all its workers answer.
+    pub(crate) fn start(setup: &Setup, contender: Contender) -> Result<Self> {
+        let server = Self::launch(setup, contender, contender.workers())?;
+        server.wait_until(START, |workers| workers.len() == contender.workers()).map(|_| server)
+    }
+
+    /// Starts it and waits for nothing.
+    pub(crate) fn launch(setup: &Setup, contender: Contender, workers: usize) -> Result<Self> {
+        let (mut command, port) = setup.command(contender, workers);
+        TcpListener::bind(http::address(port)).with_context(|| format!("port {port} isn't free"))?;
+        let log = setup.logs.join(format!("{contender:?}.log").to_lowercase());
+        let log = File::create(&log).with_context(|| format!("can't write {}", log.display()))?;
+        let child = command.stdout(log.try_clone()?).stderr(log).spawn();
+        let child = child.with_context(|| format!("can't start {}", contender.name()))?;
+        Ok(Self { contender, port, child })
+    }
+
+    pub(crate) fn pid(&self) -> Result<Pid> {
+        Pid::from_raw(self.raw_pid()?).context("a process without an id")
+    }
+
+    pub(crate) fn raw_pid(&self) -> Result<i32> {
+        Ok(i32::try_from(self.child.id())?)
+    }
+
+    /// Waits until those that answer are as wanted, and says how long that took.
+    pub(crate) fn wait_until(&self, limit: Duration, wanted: impl Fn(&[String]) -> bool) -> Result<Duration> {
+        let begun = Instant::now();
+        loop {
+            let workers = http::workers(self.port);
+            if wanted(&workers) {
+                return Ok(begun.elapsed());
+            }
+            if begun.elapsed() > limit {
+                bail!("{}: after {limit:?} {workers:?} answer; see its log", self.contender.name());
+            }
+            sleep(LOOK);
+        }
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        let root = self.raw_pid()?;
+        let mut all = procfs::descendants(root)?;
+        all.push(root);
+        if self.child.try_wait()?.is_none() {
+            kill_process(self.pid()?, Signal::TERM)?;
+        }
+        let begun = Instant::now();
+        while self.child.try_wait()?.is_none() && begun.elapsed() < STOP {
+            sleep(LOOK);
+        }
+        // What it left behind, or all of it if it didn't stop.
+        for pid in all {
+            let alive = pid != root || self.child.try_wait()?.is_none();
+            if let Some(pid) = Pid::from_raw(pid).filter(|_| alive) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop() {
+            let _ = crate::progress(&format!("{} wasn't stopped in order: {error}", self.contender.name()));
+        }
+    }
+}
+
+/// Ends what lost its parent and became ours.
+pub(crate) fn end_leftovers() -> Result<()> {
+    for pid in procfs::descendants(i32::try_from(std::process::id())?)? {
+        if let Some(pid) = Pid::from_raw(pid) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    while wait(WaitOptions::empty()).is_ok() {}
+    Ok(())
+}
