@@ -16,6 +16,8 @@ pub(crate) enum Mode {
     Slots,
     /// The command shares the port by itself; its calls are only watched.
     HandsOff,
+    /// Slots are refused, and Node shares the port by itself (`SO_REUSEPORT`), as our lines in it have told.
+    ReusePort(String),
     /// Nobody can share: one copy of the command runs, and nobody sees its calls.
     Single(String),
     /// The command shares the port by itself, and nobody sees its calls.
@@ -23,12 +25,13 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    pub(crate) const NAMES: &[&str] = &["slots", "none", "single", "unwatched"];
+    pub(crate) const NAMES: &[&str] = &["slots", "none", "reuseport", "single", "unwatched"];
 
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Slots => "slots",
             Self::HandsOff => "none",
+            Self::ReusePort(_) => "reuseport",
             Self::Single(_) => "single",
             Self::Unwatched(_) => "unwatched",
         }
@@ -38,7 +41,7 @@ impl Mode {
     pub(crate) fn detail(&self) -> Option<String> {
         match self {
             Self::Slots | Self::HandsOff => None,
-            Self::Single(why) | Self::Unwatched(why) => Some(why.clone()),
+            Self::ReusePort(why) | Self::Single(why) | Self::Unwatched(why) => Some(why.clone()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Connections over which a worker's own process talks with the supervisor, line by line.
 
 use crate::fleet::Generation;
+use std::net::SocketAddr;
 
 /// One such connection.
 #[derive(Debug)]
@@ -9,6 +10,8 @@ pub(crate) struct Channel {
     pub(crate) generation: Generation,
     /// It has no connections left.
     pub(crate) drained: bool,
+    /// Where it listens, on a port that it shares by itself; told and not yet taken note of.
+    pub(crate) listens: Vec<SocketAddr>,
     /// What it told last.
     pub(crate) stats: Option<Stats>,
     text: Vec<u8>,
@@ -32,7 +35,7 @@ impl Channel {
     const LONGEST: usize = 4096;
 
     pub(super) fn new(generation: Generation) -> Self {
-        Self { generation, drained: false, stats: None, text: Vec::new() }
+        Self { generation, drained: false, listens: Vec::new(), stats: None, text: Vec::new() }
     }
 
     /// Takes in what was received. `false`: it makes no sense, and neither will what follows.
@@ -49,6 +52,10 @@ impl Channel {
         let mut words = line.split_ascii_whitespace();
         match words.next() {
             Some("drained") => self.drained = true,
+            // As many as a program has ports, and no more.
+            Some("listens") if self.listens.len() < 64 => {
+                self.listens.extend(words.next().and_then(|address| address.parse::<SocketAddr>().ok()));
+            }
             Some("stats") => self.stats = Some(Stats::from_words(words)),
             _ => {}
         }
@@ -100,6 +107,8 @@ mod tests {
         assert_eq!((channel.drained, channel.stats), (true, Some(stats)));
         assert!(channel.receive(b"stats elu=NaN requests=x\n\xff\n"));
         assert_eq!(channel.stats, Some(Stats::default()));
+        assert!(channel.receive(b"listens [::]:3000\nlistens nowhere\nlistens\n"));
+        assert_eq!(channel.listens, ["[::]:3000".parse().unwrap()]);
         assert!(!channel.receive(&[b'x'; 5000]));
     }
 }

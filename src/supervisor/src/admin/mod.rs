@@ -23,7 +23,7 @@ use connection::{Connection, Next, Received};
 use http::Parsed;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// A client that sends or reads more slowly than this is cut off.
@@ -114,7 +114,13 @@ impl Admin {
             return;
         }
         if let Some(connection) = self.connections.remove(&id) {
-            self.channels.insert(id, (connection.into_stream(), Channel::new(generation)));
+            let mut channel = Channel::new(generation);
+            // What follows the head may have come with it.
+            let head = connection.request().windows(4).position(|bytes| bytes == b"\r\n\r\n");
+            let rest = head.and_then(|end| connection.request().get(end + 4..)).unwrap_or_default();
+            if channel.receive(rest) {
+                self.channels.insert(id, (connection.into_stream(), channel));
+            }
         }
     }
 
@@ -126,6 +132,12 @@ impl Admin {
         if !is_sane || !matches!(received, Ok(Received::More)) {
             self.channels.remove(&id);
         }
+    }
+
+    /// Where processes have begun to listen on a port that they share by themselves.
+    pub(crate) fn take_listens(&mut self) -> Vec<(Generation, SocketAddr)> {
+        let channels = self.channels.values_mut().map(|(_, channel)| channel);
+        channels.flat_map(|c| c.listens.drain(..).map(|at| (c.generation, at)).collect::<Vec<_>>()).collect()
     }
 
     /// Says something to every process of a start that has a channel.

@@ -28,6 +28,43 @@
     if (draining || (shed > 0 && response.shouldKeepAlive && sheds())) response.shouldKeepAlive = false;
   });
 
+  // Where the supervisor may not hand out sockets, the kernel can still spread connections over several that ask for it.
+  const shared = (process.env.WORKERAPP_REUSE_PORTS || '').split(',').map(Number).filter(Boolean);
+  const sharing = shared.length > 0 && canReusePort() && !require('cluster').isWorker;
+  if (sharing) share();
+
+  function canReusePort() {
+    const [major, minor] = process.versions.node.split('.').map(Number);
+    return major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
+  }
+
+  function share() {
+    const { prototype } = require('net').Server;
+    const { listen } = prototype;
+    prototype.listen = function (...args) {
+      const options = reusing(args);
+      if (!options) return listen.apply(this, args);
+      this.once('listening', () => {
+        meet(this);
+        const { address, family, port } = this.address();
+        link.write(`listens ${family === 'IPv6' ? `[${address}]` : address}:${port}\n`);
+      });
+      return listen.call(this, options, ...args.filter((value) => typeof value === 'function'));
+    };
+  }
+
+  // listen({ port, … }) or listen(port, host, backlog), as far as it is about a declared port.
+  function reusing([first, ...rest]) {
+    if (first !== null && typeof first === 'object') {
+      const { port, fd, _handle } = first;
+      return shared.includes(Number(port)) && fd === undefined && !_handle ? { ...first, reusePort: true } : undefined;
+    }
+    if (!/^(number|string)$/.test(typeof first) || !shared.includes(Number(first))) return undefined;
+    const host = rest.find((value) => typeof value === 'string');
+    const backlog = rest.find((value) => typeof value === 'number');
+    return { port: Number(first), host, backlog, reusePort: true };
+  }
+
   // npm, build steps and the like never serve a request, so they never connect.
   function meet(server) {
     latest = server;
@@ -72,6 +109,8 @@
   // almost passed are cut off; that they send something in this very moment is as good as impossible.
   function drain(patience) {
     draining = true;
+    // Nobody else keeps new connections away from this process; those that it has go on.
+    if (sharing) for (const server of servers) require('net').Server.prototype.close.call(server);
     const cut = Date.now() + patience * 0.8;
     const timer = setInterval(async () => {
       if (Date.now() >= cut) for (const server of servers) server.closeIdleConnections?.();

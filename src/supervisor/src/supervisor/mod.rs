@@ -162,6 +162,7 @@ impl Supervisor {
                     self.answer(id, &request);
                 }
                 self.admin.write(&self.poll, id, ready.token);
+                self.look_for_sharers();
             }
             Token::Calls(generation) if ready.readable => self.answer_call(generation),
             Token::Calls(generation) => {

@@ -58,7 +58,7 @@ impl Supervisor {
             variables: flags.worker_env.clone(),
             numbered: flags.processes == Processes::Workers,
         };
-        let preload = if flags.node_preload { load_into_node(&flags, &mut template) } else { None };
+        let preload = if flags.node_preload { load_into_node(&flags, &mode, &mut template) } else { None };
 
         Ok(Self {
             template,
@@ -100,9 +100,12 @@ fn choose_mode(flags: &Flags) -> Mode {
         (Sharing::None, Err(refusal)) => Mode::Unwatched(refusal.to_string()),
     };
     match &mode {
-        Mode::Slots | Mode::HandsOff => {}
+        Mode::Slots | Mode::HandsOff | Mode::ReusePort(_) => {}
         Mode::Single(why) => {
-            log::write(Severity::Warning, &format!("{why}: the port cannot be shared, so one worker runs"));
+            let text = format!(
+                "{why}: the port cannot be shared, so one worker runs; more if it turns out to be Node 22.12, 23.1 or newer"
+            );
+            log::write(Severity::Warning, &text);
         }
         Mode::Unwatched(why) => {
             let text = format!("{why}: whether the app listens is seen in /proc/net/tcp instead");
@@ -129,7 +132,7 @@ fn start_relay() -> Option<Relay> {
 }
 
 /// Has the workers' Node load our few lines; answers the file they are in.
-fn load_into_node(flags: &Flags, template: &mut Template) -> Option<PathBuf> {
+fn load_into_node(flags: &Flags, mode: &Mode, template: &mut Template) -> Option<PathBuf> {
     let path = match preload::locate() {
         Ok(path) => path,
         Err(e) => {
@@ -146,6 +149,11 @@ fn load_into_node(flags: &Flags, template: &mut Template) -> Option<PathBuf> {
             Variable { name: "NODE_OPTIONS".into(), value: option, rule: Rule::Append },
             Variable { name: "WORKERAPP_ADMIN_PORT".into(), value: port, rule: Rule::Replace },
         ]);
+        if matches!(mode, Mode::Single(_)) && flags.processes == Processes::Workers {
+            let ports: Vec<String> = flags.ports.iter().map(ToString::to_string).collect();
+            let (name, value) = ("WORKERAPP_REUSE_PORTS".into(), ports.join(","));
+            template.variables.push(Variable { name, value, rule: Rule::Replace });
+        }
     }
     Some(path)
 }

@@ -5,8 +5,9 @@ use super::{Supervisor, Token};
 use crate::broker::{Outcome, Watched};
 use crate::explain;
 use crate::flags::Processes;
-use crate::fleet::{Event, Generation, Phase, Slot, Time, WorkerId};
+use crate::fleet::{Cause, Event, Generation, Phase, Severity, Slot, Time, WorkerId};
 use crate::launch::Launch;
+use crate::log;
 use crate::procfs;
 use crate::share::Share;
 use crate::sharing::Mode;
@@ -138,7 +139,8 @@ impl Supervisor {
         let starting =
             |generation| self.fleet.instance(generation).is_some_and(|i| i.phase == Phase::Starting);
         let blind = self.trees.iter().filter(|(_, tree)| tree.blind).map(|(generation, _)| *generation);
-        blind.filter(move |generation| self.flags.main_port().is_some() && starting(*generation))
+        let is_told = matches!(self.mode, Mode::ReusePort(_));
+        blind.filter(move |g| !is_told && self.flags.main_port().is_some() && starting(*g))
     }
 
     pub(super) fn look_for_listeners(&mut self) {
@@ -152,6 +154,25 @@ impl Supervisor {
         for address in found {
             for generation in &generations {
                 self.dispatch(Event::Listens { generation: *generation, address });
+            }
+        }
+    }
+
+    /// Where slots are refused, Node may share the port by itself; then one worker need not be all.
+    pub(super) fn look_for_sharers(&mut self) {
+        for (generation, address) in self.admin.take_listens() {
+            if let Mode::Single(why) = &self.mode {
+                let text = "Node shares the port by itself (SO_REUSEPORT); \
+                            a connection that arrives while a worker stops can be lost";
+                log::write(Severity::Warning, &format!("WORKERS={}: {text}", self.workers.count));
+                self.mode = Mode::ReusePort(format!("{why}; {text}"));
+                self.fleet.allow_overlap();
+                self.listens(generation, address);
+                self.dispatch(Event::Resize { workers: self.workers.count });
+                // It was told that it is alone, and that it may use all of the memory.
+                self.dispatch(Event::Replace { generation, cause: Cause::Requested });
+            } else {
+                self.listens(generation, address);
             }
         }
     }
