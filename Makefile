@@ -1,7 +1,7 @@
 # The few commands that everything else hangs on. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build generate lint test image demo demo-down testbed-up testbed-down bench-supervisor
+.PHONY: help build generate lint test soak image demo demo-down testbed-up testbed-down bench-supervisor
 NODES ?= 3
 
 help: ## this list
@@ -22,6 +22,9 @@ lint: ## formatting, clippy, shellcheck
 
 test: ## all tests, with the time each part took; one part: e2e/test.sh unit
 	@e2e/test.sh
+
+soak: ## ten minutes of kills, restarts and resizes of the supervisor under load; QUICK=1: one minute
+	@e2e/soak.sh
 
 image: ## static programs into target/image/, and the image localhost/workerapp:dev
 	@e2e/image.sh
