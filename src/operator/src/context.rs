@@ -12,6 +12,7 @@ use crate::{
     apply::node_port::Holders,
     cache::{Caches, Key, Object},
     events::Events,
+    inquiry::Inquiries,
     kind::Kind,
     metrics::Metrics,
     sync::lock,
@@ -27,6 +28,7 @@ pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) settled: Settled,
     pub(crate) holders: Holders,
+    pub(crate) inquiries: Inquiries,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
 }

@@ -24,6 +24,7 @@ use crate::{
     events::{self, Events},
     health::Health,
     http,
+    inquiry::Inquiries,
     kind::Kind,
     metrics::Metrics,
     queue::Queue,
@@ -66,6 +67,7 @@ pub async fn run(
             },
             settled: Settled::default(),
             holders: Holders::default(),
+            inquiries: Inquiries::default(),
             events,
             metrics,
         }),
@@ -162,14 +164,16 @@ impl Controller {
         };
         let metrics = &self.context.metrics;
         let label = match outcome {
-            Ok(Outcome::Settled) => {
+            Ok(Outcome::Settled(again)) => {
                 self.backoff.reset(&key);
-                self.queue.add_after(&key, self.resync.mul_f64(1.0 + fastrand::f64() / 10.0));
+                let resync = self.resync.mul_f64(1.0 + fastrand::f64() / 10.0);
+                self.queue.add_after(&key, again.map_or(resync, |again| again.min(resync)));
                 "settled"
             }
             Ok(Outcome::Gone) => {
                 self.backoff.reset(&key);
                 self.context.settled.forget(&key);
+                self.context.inquiries.forget(&key);
                 "gone"
             }
             Ok(Outcome::Failed(errors)) => {

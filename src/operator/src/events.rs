@@ -99,7 +99,7 @@ fn notes(former: &WorkerAppStatus, status: &WorkerAppStatus, warnings: &[Warning
 /// What to tell about a condition that was `before` and is `now`.
 fn changed(type_: ConditionType, before: Option<&Condition>, now: &Condition) -> Option<Note> {
     let same = before.is_some_and(|before| before.reason == now.reason && before.status == now.status);
-    let passing = [Reason::RollingOut, Reason::NotReady, Reason::PodsUnavailable, Reason::ScalingPending];
+    let passing = [Reason::RollingOut, Reason::PodsUnavailable, Reason::ScalingPending];
     let tells = match now.status {
         ConditionStatus::True if type_ == ConditionType::Ready => true,
         // That all is well is news only after it was not.
@@ -179,10 +179,14 @@ mod tests {
         let ready = status(&[("Reconciled", True, "Applied", "fine"), ("Ready", True, "Ready", "2 of 2")]);
         let clash =
             status(&[("Reconciled", False, "NameClash", "taken"), ("Ready", False, "NameClash", "taken")]);
+        let unready =
+            status(&[("Reconciled", True, "Applied", "fine"), ("Ready", False, "NotReady", "wrong port")]);
         let reasons =
             |former, now| notes(former, now, &[]).into_iter().map(|note| note.reason).collect::<Vec<_>>();
         assert_eq!(reasons(&fresh, &rolling), Vec::<String>::new());
         assert_eq!(reasons(&rolling, &ready), ["Ready"]);
+        assert_eq!(reasons(&rolling, &unready), ["NotReady"]);
+        assert_eq!(reasons(&unready, &unready), Vec::<String>::new());
         assert_eq!(reasons(&ready, &ready), Vec::<String>::new());
         assert_eq!(reasons(&ready, &clash), ["NameClash"]);
         assert_eq!(reasons(&clash, &rolling), ["Applied"]);

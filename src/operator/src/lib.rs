@@ -11,6 +11,7 @@
 //! - `dereference`: gathers what a look reads
 //! - `apply`: the only place that writes children
 //! - `status`: the only place that writes a WorkerApp, and only its status
+//! - `inquiry`: asks the supervisor of a pod that isn't ready why
 //! - `events`: what is worth telling, beside the path
 //! - [`error`]: one variant per cause; its name is the condition's reason, the event's and the metric's
 //!
@@ -33,6 +34,7 @@ mod context;
 mod dereference;
 mod events;
 mod health;
+mod inquiry;
 mod reconcile;
 mod status;
 mod sync;

@@ -1,5 +1,8 @@
 //! One look at one app: dereference → plan → apply → status.
 
+use std::time::Duration;
+
+use workerapp_api::{WorkerApp, names};
 use workerapp_plan::Plan;
 
 use crate::{
@@ -8,14 +11,15 @@ use crate::{
     context::Context,
     dereference::{Subject, dereference},
     error::Error,
-    status,
+    inquiry::Probe,
+    status::{self, Look},
 };
 
 /// What a look at an app led to.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// All stands as it should.
-    Settled,
+    /// All stands as it should; there may be more to tell after so long.
+    Settled(Option<Duration>),
     /// Something is wrong; it is tried again.
     Failed(Vec<Error>),
     /// The app is gone or going: Kubernetes deletes the children by their owner references.
@@ -39,11 +43,28 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
     };
     let plan = planned.map_err(|error| applied.errors.push(error)).ok();
 
-    let told = status::update(context, &subject.object, plan.as_deref(), scales, &applied).await;
-    log(&applied.errors, matches!(told, Ok(true)));
+    let look = Look {
+        object: &subject.object,
+        plan: plan.as_deref(),
+        scales,
+        probe: subject.app.as_deref().map_or(Probe::Unknown, probe),
+        applied: &applied,
+    };
+    let told = status::update(context, &look).await;
+    log(&applied.errors, matches!(told.news, Ok(true)));
     let mut errors = applied.errors;
-    errors.extend(told.err());
-    if errors.is_empty() { Outcome::Settled } else { Outcome::Failed(errors) }
+    errors.extend(told.news.err());
+    if errors.is_empty() { Outcome::Settled(told.again) } else { Outcome::Failed(errors) }
+}
+
+/// Who says whether the app's pods are ready.
+fn probe(app: &WorkerApp) -> Probe {
+    let port = app.spec.supervisor.as_ref().and_then(|supervisor| supervisor.admin_port);
+    match (&app.spec.readiness_probe, port.map(u16::try_from)) {
+        (Some(_), _) => Probe::Own,
+        (None, None) => Probe::Supervisor(names::DEFAULT_ADMIN_PORT),
+        (None, Some(port)) => port.map_or(Probe::Unknown, Probe::Supervisor),
+    }
 }
 
 /// In boxes here and in [`Subject`], since both are large and live as long as the look.

@@ -189,7 +189,8 @@ fn prune(kind: Kind, body: &mut Map<String, Value>) {
 }
 
 /// What is read of a pod's status.
-const POD_STATUS: [&str; 5] = ["phase", "hostIP", "conditions", "containerStatuses", "initContainerStatuses"];
+const POD_STATUS: [&str; 6] =
+    ["phase", "hostIP", "podIP", "conditions", "containerStatuses", "initContainerStatuses"];
 
 /// Which of our two managers hold `spec.replicas`.
 fn claims(object: &DynamicObject) -> Claims {

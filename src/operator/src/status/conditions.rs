@@ -149,8 +149,11 @@ fn ready(seen: &Seen<'_>) -> Verdict {
         Phase::NotSeen => verdict(type_, False, Reason::RollingOut, NOT_SEEN.into()),
         Phase::Refused(words) => verdict(type_, False, Reason::PodsRefused, refused(&words)),
         Phase::Stuck => told(Reason::ProgressDeadlineExceeded),
-        Phase::RollingOut => told(Reason::RollingOut),
-        Phase::Waiting => told(Reason::NotReady),
+        // A pod that has only just started is on its way, whichever phase the rollout is in.
+        Phase::RollingOut | Phase::Waiting => match seen.trouble {
+            Some(trouble) if trouble.lasting => told(Reason::NotReady),
+            _ => told(Reason::RollingOut),
+        },
         Phase::Done if !matches!(rollout.condition("Available"), Some(("True", _))) => {
             told(Reason::PodsUnavailable)
         }
@@ -196,6 +199,12 @@ enum Phase {
 impl Rollout {
     pub(crate) fn wanted(&self) -> i32 {
         self.spec.replicas.unwrap_or(1)
+    }
+
+    /// The name of the newest template's `ReplicaSet`, which the Deployment's controller quotes in its own words.
+    pub(crate) fn newest(&self) -> Option<&str> {
+        let (_, words) = self.condition("Progressing")?;
+        words.split('"').nth(1)
     }
 
     fn available(&self) -> i32 {
@@ -280,5 +289,69 @@ fn remedy(words: &str) -> (Reason, &'static str) {
         (Reason::MetricsUnavailable, "set spec.resources.requests.cpu")
     } else {
         (Reason::ScalingPending, "the first metrics of new pods take up to a minute")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use workerapp_api::{ConditionStatus, condition::Reason};
+
+    use super::{Rollout, Seen, Trouble, Verdict, all};
+
+    fn verdicts(status: &serde_json::Value, trouble: Option<&Trouble>) -> Vec<Verdict> {
+        let rollout: Rollout = serde_json::from_value(
+            json!({"metadata": {"generation": 2}, "spec": {"replicas": 1}, "status": status}),
+        )
+        .unwrap();
+        all(&Seen {
+            errors: &[],
+            warnings: &[],
+            workers: Some(2),
+            scales: false,
+            rollout: Some(&rollout),
+            autoscaler: None,
+            trouble,
+        })
+    }
+
+    fn unready(lasting: bool) -> Trouble {
+        let message = "pod p: container app runs and is not ready: worker 0 listens on port 8080".into();
+        Trouble { reason: Reason::NotReady, message, lasting, unready: None }
+    }
+
+    #[test]
+    fn a_pod_that_stays_unready_is_the_reason_while_an_older_one_serves() {
+        // A surge: the old pod serves on, and the new one doesn't get ready.
+        let surge = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 1,
+            "conditions": [{"type": "Available", "status": "True"}, {"type": "Progressing", "status": "True"}]});
+        let alone = json!({"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1});
+        for status in [surge, alone] {
+            let young = verdicts(&status, Some(&unready(false))).pop().unwrap();
+            assert_eq!((young.status, young.reason), (ConditionStatus::False, Reason::RollingOut));
+            let lasting = verdicts(&status, Some(&unready(true)));
+            let ready = lasting.last().unwrap();
+            assert_eq!((ready.status, ready.reason), (ConditionStatus::False, Reason::NotReady));
+            for verdict in &lasting[2..] {
+                assert!(verdict.message.contains("worker 0 listens on port 8080"), "{verdict:?}");
+            }
+            // Nothing is known to be wrong with a pod whose image is being pulled.
+            let pulling = verdicts(&status, None).pop().unwrap();
+            assert_eq!(pulling.reason, Reason::RollingOut);
+        }
+    }
+
+    #[test]
+    fn the_newest_replica_set_is_the_one_that_the_controller_names() {
+        for (words, name) in [
+            ("ReplicaSet \"shop-5d8\" is progressing.", Some("shop-5d8")),
+            ("Created new replica set \"shop-5d8\"", Some("shop-5d8")),
+            ("Deployment is paused", None),
+        ] {
+            let conditions = json!([{"type": "Progressing", "status": "True", "message": words}]);
+            let rollout: Rollout =
+                serde_json::from_value(json!({"status": {"conditions": conditions}})).unwrap();
+            assert_eq!(rollout.newest(), name);
+        }
     }
 }

@@ -2,11 +2,15 @@
 //!
 //! - `conditions`: what each condition says
 //! - `pods`: what keeps the pods from serving
+//! - `container`: the same of one container
 //! - `address`: where the app answers
 
 mod address;
 pub(crate) mod conditions;
+mod container;
 pub(crate) mod pods;
+
+use std::time::Duration;
 
 use k8s_openapi::{api::core::v1::Service, jiff::Timestamp};
 use kube::{
@@ -23,9 +27,11 @@ use crate::{
     cache::Object,
     context::{Context, bounded},
     error::Error,
+    inquiry::Probe,
     kind::Kind,
 };
 use conditions::{Autoscaler, Rollout, Seen, Verdict};
+use pods::{Pod, Trouble};
 
 /// Just the status of a WorkerApp whose spec may be unreadable.
 #[derive(Default, Deserialize)]
@@ -34,45 +40,66 @@ struct Former {
     status: WorkerAppStatus,
 }
 
-/// Brings the status of the app behind `object` up to date, and tells what is new in it as events.
-///
-/// Says whether it had to be written.
-///
-/// # Errors
-/// If it had to be written and could not be.
-pub(crate) async fn update(
-    context: &Context,
-    object: &Object,
-    plan: Option<&Plan>,
-    scales: bool,
-    applied: &Applied,
-) -> Result<bool, Error> {
+/// What a look at an app knows when it comes to telling.
+pub(crate) struct Look<'a> {
+    pub(crate) object: &'a Object,
+    /// `None` if the spec can't be carried out.
+    pub(crate) plan: Option<&'a Plan>,
+    /// Whether the spec asks for an autoscaler.
+    pub(crate) scales: bool,
+    /// How its pods' readiness is found out.
+    pub(crate) probe: Probe,
+    pub(crate) applied: &'a Applied,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// Whether the status had to be written.
+    pub(crate) news: Result<bool, Error>,
+    /// When there may be more to tell although no object changes.
+    pub(crate) again: Option<Duration>,
+}
+
+/// Brings the status of the app up to date, and tells what is new in it as events.
+pub(crate) async fn update(context: &Context, look: &Look<'_>) -> Told {
+    let rollout: Option<Rollout> = look.applied.deployment.as_ref().and_then(|object| object.read().ok());
+    let pods = pods::read(&context.caches[Kind::Pod].of_app(&look.object.key));
+    let trouble = pods::worst(&pods, rollout.as_ref().and_then(Rollout::newest));
+    let unready = trouble.as_ref().and_then(|trouble| trouble.unready.as_ref());
+    let heard = context.inquiries.hear(&look.object.key, unready, look.probe).await;
+    let trouble = trouble.map(|trouble| trouble.explained(heard.words.as_deref(), heard.lasting));
+
+    let found = Found { rollout, pods, trouble };
+    Told { news: tell(context, look, &found).await, again: heard.again }
+}
+
+async fn tell(context: &Context, look: &Look<'_>, found: &Found) -> Result<bool, Error> {
+    let object = look.object;
     let former = object.read::<Former>().unwrap_or_default().status;
-    let warnings: Vec<_> = plan.iter().flat_map(|plan| &plan.warnings).map(ToString::to_string).collect();
-    let status = compose(context, object, plan, scales, applied, &warnings, &former);
+    let status = compose(look, found, &former);
     if status == former {
         return Ok(false);
     }
     write(context, object, &status).await?;
-    let warnings = plan.map(|plan| plan.warnings.as_slice()).unwrap_or_default();
+    let warnings = look.plan.map(|plan| plan.warnings.as_slice()).unwrap_or_default();
     context.events.tell(object, &former, &status, warnings);
     Ok(true)
 }
 
-fn compose(
-    context: &Context,
-    object: &Object,
-    plan: Option<&Plan>,
-    scales: bool,
-    applied: &Applied,
-    warnings: &[String],
-    former: &WorkerAppStatus,
-) -> WorkerAppStatus {
-    let rollout: Option<Rollout> = applied.deployment.as_ref().and_then(|object| object.read().ok());
+/// What the cluster says of an app.
+struct Found {
+    rollout: Option<Rollout>,
+    pods: Vec<Pod>,
+    trouble: Option<Trouble>,
+}
+
+fn compose(look: &Look<'_>, found: &Found, former: &WorkerAppStatus) -> WorkerAppStatus {
+    let Look { object, plan, scales, applied, .. } = *look;
+    let Found { rollout, pods, trouble } = found;
     let autoscaler: Option<Autoscaler> = applied.autoscaler.as_ref().and_then(|object| object.read().ok());
     let service: Option<Service> = applied.service.as_ref().and_then(|object| object.read().ok());
-    let pods = pods::read(&context.caches[Kind::Pod].of_app(&object.key));
-    let trouble = pods::worst(&object.key.name, &pods);
+    let warnings: Vec<_> = plan.iter().flat_map(|plan| &plan.warnings).map(ToString::to_string).collect();
 
     // Without a plan the pods go on running what the last one said.
     let workers = plan.map_or(former.workers, |plan| i32::try_from(plan.workers.count).ok());
@@ -80,7 +107,7 @@ fn compose(
         plan.map_or_else(|| former.workers_reason.clone(), |plan| Some(plan.workers.reason.clone()));
     let verdicts = conditions::all(&Seen {
         errors: &applied.errors,
-        warnings,
+        warnings: &warnings,
         workers,
         scales,
         rollout: rollout.as_ref(),
@@ -94,7 +121,7 @@ fn compose(
         workers,
         workers_reason,
         node_port: service.as_ref().and_then(address::node_port),
-        url: service.as_ref().and_then(|service| address::url(&object.key, service, &pods)),
+        url: service.as_ref().and_then(|service| address::url(&object.key, service, pods)),
         replicas: numbers.map(|numbers| numbers.replicas.unwrap_or_default()),
         ready_replicas: numbers.map(|numbers| numbers.ready_replicas.unwrap_or_default()),
         updated_replicas: numbers.map(|numbers| numbers.updated_replicas.unwrap_or_default()),

@@ -1,18 +1,17 @@
-//! What keeps an app's pods from serving, in their own words.
+//! What keeps an app's pods from serving. Pure: what a supervisor was heard to say comes in as text.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use k8s_openapi::{
-    api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus},
+    api::core::v1::{ContainerStatus, PodStatus},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    jiff::Timestamp,
 };
 use serde::Deserialize;
 use workerapp_api::condition::Reason;
 
+use super::container;
 use crate::cache::Object;
-
-/// How much of a container's last words is passed on.
-const TAIL: usize = 300;
 
 /// What the operator reads of a pod.
 #[derive(Debug, Default, Deserialize)]
@@ -28,6 +27,25 @@ pub(crate) struct Pod {
 pub(crate) struct Trouble {
     pub(crate) reason: Reason,
     pub(crate) message: String,
+    /// It has gone on for longer than a start takes, or never passes by itself.
+    pub(crate) lasting: bool,
+    /// The container that runs and isn't ready, if that is the trouble.
+    pub(crate) unready: Option<Unready>,
+}
+
+/// A container that runs and isn't ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unready {
+    pub(crate) pod: String,
+    pub(crate) container: String,
+    /// Whether its pod is of the newest template, as far as that is known.
+    pub(crate) newest: bool,
+    /// The pod's uid.
+    pub(crate) uid: String,
+    /// The pod's own address; none while it has the node's.
+    pub(crate) address: Option<IpAddr>,
+    /// Since when.
+    pub(crate) since: Option<Timestamp>,
 }
 
 /// Reads the cached pods; one that can't be read is left out.
@@ -36,29 +54,28 @@ pub(crate) fn read(objects: &[Arc<Object>]) -> Vec<Pod> {
 }
 
 /// The smallest address of a node on which a pod runs; the smallest, so that it stays the same while pods come and go.
-pub(crate) fn host_address(pods: &[Pod]) -> Option<std::net::IpAddr> {
+pub(crate) fn host_address(pods: &[Pod]) -> Option<IpAddr> {
     let running = pods.iter().filter(|pod| pod.status.phase.as_deref() == Some("Running"));
     running.filter_map(|pod| pod.status.host_ip.as_ref()?.parse().ok()).min()
 }
 
-/// The worst trouble among `pods`, with the number of pods that have it.
-pub(crate) fn worst(app: &str, pods: &[Pod]) -> Option<Trouble> {
-    let troubles: Vec<_> = pods
-        .iter()
-        .filter_map(|pod| Some((pod.metadata.name.as_deref().unwrap_or("?"), trouble(app, pod)?)))
-        .collect();
-    let (name, worst) = troubles.iter().max_by(|(name, trouble), (other_name, other)| {
-        severity(trouble.reason).cmp(&severity(other.reason)).then_with(|| other_name.cmp(name))
+/// The worst trouble among `pods`, with the number of pods that have it; `newest` is the `ReplicaSet` of the newest template.
+pub(crate) fn worst(pods: &[Pod], newest: Option<&str>) -> Option<Trouble> {
+    let troubles: Vec<_> = pods.iter().filter_map(|pod| Some((pod, trouble(pod, newest)?))).collect();
+    // What says most about why nothing works comes first, then what the newest template brought.
+    let rank = |pod: &Pod, trouble: &Trouble| (severity(trouble.reason), pod.is_of(newest));
+    let (pod, worst) = troubles.iter().max_by(|(pod, trouble), (other_pod, other)| {
+        rank(pod, trouble).cmp(&rank(other_pod, other)).then_with(|| other_pod.name().cmp(pod.name()))
     })?;
+    let name = pod.name();
     let same = troubles.iter().filter(|(_, trouble)| trouble.reason == worst.reason).count();
     let message = match same {
         1 => format!("pod {name}: {}", worst.message),
         _ => format!("{same} of {} pods, such as {name}: {}", pods.len(), worst.message),
     };
-    Some(Trouble { reason: worst.reason, message })
+    Some(Trouble { message, ..worst.clone() })
 }
 
-/// What says most about why nothing works comes first.
 fn severity(reason: Reason) -> u8 {
     match reason {
         Reason::NotReady => 0,
@@ -67,7 +84,51 @@ fn severity(reason: Reason) -> u8 {
     }
 }
 
-fn trouble(app: &str, pod: &Pod) -> Option<Trouble> {
+impl Trouble {
+    fn hard((reason, message): (Reason, String)) -> Self {
+        Self { reason, message, lasting: true, unready: None }
+    }
+
+    /// Completes the text about a container that isn't ready with `cause`, if that is known, and where to look.
+    pub(crate) fn explained(mut self, cause: Option<&str>, lasting: bool) -> Self {
+        if let Some(Unready { pod, container, .. }) = &self.unready {
+            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+            self.message = format!("{}{cause}; its log: `kubectl logs {pod} -c {container}`", self.message);
+            self.lasting = lasting;
+        }
+        self
+    }
+}
+
+impl Pod {
+    fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or("?")
+    }
+
+    /// Whether the `ReplicaSet` with this name made it; without a name nothing speaks against it.
+    fn is_of(&self, replica_set: Option<&str>) -> bool {
+        let mut owners = self.metadata.owner_references.iter().flatten();
+        replica_set
+            .is_none_or(|wanted| owners.any(|owner| owner.kind == "ReplicaSet" && owner.name == wanted))
+    }
+
+    /// Since when it isn't ready: since its container's start, or the end of its readiness after that.
+    fn unready_since(&self, container: &ContainerStatus) -> Option<Timestamp> {
+        let started = container.state.as_ref()?.running.as_ref()?.started_at.as_ref().map(|time| time.0);
+        let mut conditions = self.status.conditions.iter().flatten();
+        let ready = conditions.find(|condition| condition.type_ == "Ready");
+        started.max(ready.and_then(|ready| Some(ready.last_transition_time.as_ref()?.0)))
+    }
+
+    /// Its own address. One that it shares with the node leads to whatever runs there.
+    fn address(&self) -> Option<IpAddr> {
+        let address =
+            self.status.pod_ip.as_deref().filter(|ip| Some(*ip) != self.status.host_ip.as_deref())?;
+        address.parse().ok()
+    }
+}
+
+fn trouble(pod: &Pod, newest: Option<&str>) -> Option<Trouble> {
     if condition(pod, "Ready").is_some_and(|(status, _)| status == "True") {
         return None;
     }
@@ -75,112 +136,46 @@ fn trouble(app: &str, pod: &Pod) -> Option<Trouble> {
         let init = pod.status.init_container_statuses.iter().flatten();
         init.chain(pod.status.container_statuses.iter().flatten())
     };
-    containers().find_map(container_trouble).or_else(|| unschedulable(pod)).or_else(|| {
+    let hard =
+        containers().find_map(|one| container::trouble(pod.name(), one)).or_else(|| unschedulable(pod));
+    hard.map(Trouble::hard).or_else(|| {
         let running = |container: &&ContainerStatus| {
             !container.ready && container.state.as_ref().is_some_and(|state| state.running.is_some())
         };
         let waiting = pod.status.container_statuses.iter().flatten().find(running)?;
-        Some(Trouble {
-            reason: Reason::NotReady,
-            message: format!(
-                "container {} runs and is not ready; what it waits for stands in `kubectl logs deploy/{app}`",
-                waiting.name
-            ),
-        })
+        let unready = Unready {
+            pod: pod.name().into(),
+            container: waiting.name.clone(),
+            newest: pod.is_of(newest),
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
+            address: pod.address(),
+            since: pod.unready_since(waiting),
+        };
+        let message = format!("container {} runs and is not ready", waiting.name);
+        Some(Trouble { reason: Reason::NotReady, message, lasting: false, unready: Some(unready) })
     })
 }
 
-fn unschedulable(pod: &Pod) -> Option<Trouble> {
+fn unschedulable(pod: &Pod) -> Option<(Reason, String)> {
     let (status, message) = condition(pod, "PodScheduled")?;
-    (status == "False")
-        .then(|| Trouble { reason: Reason::Unschedulable, message: format!("no node takes it: {message}") })
+    let message = format!(
+        "no node takes it: {}; lower spec.resources.requests, or look at spec.nodeSelector, spec.tolerations and spec.affinity",
+        without_preemption(message)
+    );
+    (status == "False").then_some((Reason::Unschedulable, message))
+}
+
+/// The scheduler's words without those about whom it can't evict for the pod, which repeat the number of nodes.
+fn without_preemption(message: &str) -> &str {
+    let end = message.find("preemption:").unwrap_or(message.len());
+    let end = message[..end].find("no new claims to deallocate").unwrap_or(end);
+    message[..end].trim_end_matches([' ', ',', '.'])
 }
 
 fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<(&'a str, &'a str)> {
     let mut conditions = pod.status.conditions.iter().flatten();
     let condition = conditions.find(|condition| condition.type_ == type_)?;
     Some((&condition.status, condition.message.as_deref().unwrap_or_default()))
-}
-
-fn container_trouble(container: &ContainerStatus) -> Option<Trouble> {
-    let state = container.state.as_ref()?;
-    if let Some(waiting) = &state.waiting {
-        let message = waiting.message.as_deref().unwrap_or_default();
-        let trouble = |reason, message: String| Some(Trouble { reason, message });
-        match waiting.reason.as_deref().unwrap_or_default() {
-            "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "RegistryUnavailable" => {
-                return trouble(
-                    Reason::ImagePullBackOff,
-                    format!("image {} can't be pulled: {}", container.image, pull_error(message)),
-                );
-            }
-            "InvalidImageName" => {
-                return trouble(Reason::InvalidImageName, format!("{:?} is no image name", container.image));
-            }
-            "CreateContainerConfigError" | "CreateContainerError" => {
-                return trouble(
-                    Reason::CreateContainerConfigError,
-                    format!("container {} can't be made: {message}", container.name),
-                );
-            }
-            "RunContainerError" => {
-                return trouble(
-                    Reason::StartError,
-                    format!("container {} can't be started: {message}", container.name),
-                );
-            }
-            _ => {}
-        }
-    }
-    ended(container, state)
-}
-
-/// A container that has ended and is not back: now, or the time before while its successor isn't ready.
-fn ended(container: &ContainerStatus, state: &ContainerState) -> Option<Trouble> {
-    let now = state.terminated.as_ref();
-    let before = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
-    let end = now.or(before).filter(|end| !container.ready && (end.exit_code != 0 || is_app(container)))?;
-    let name = &container.name;
-    let code = end.exit_code;
-    let words = last_words(end);
-    Some(match end.reason.as_deref() {
-        Some("OOMKilled") => Trouble {
-            reason: Reason::OOMKilled,
-            message: format!(
-                "container {name} was killed since it used more memory than its limit: raise spec.resources.limits.memory, or lower the number of workers{words}"
-            ),
-        },
-        Some("StartError" | "ContainerCannotRun") => Trouble {
-            reason: Reason::StartError,
-            message: format!("container {name} can't be started{words}"),
-        },
-        _ => Trouble {
-            reason: Reason::CrashLoopBackOff,
-            message: format!("container {name} ends with exit code {code} again and again{words}"),
-        },
-    })
-}
-
-/// An init container that has ended with 0 has done its work.
-fn is_app(container: &ContainerStatus) -> bool {
-    container.name != workerapp_api::names::CONTAINER_INSTALL
-}
-
-/// The end of what a container left behind as its termination message.
-fn last_words(end: &ContainerStateTerminated) -> String {
-    let text = end.message.as_deref().unwrap_or_default().trim();
-    if text.is_empty() {
-        return String::new();
-    }
-    let skip = text.chars().count().saturating_sub(TAIL);
-    let tail: String = text.chars().skip(skip).collect();
-    format!(": {}{}", if skip > 0 { "…" } else { "" }, tail.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-/// The cause of a failed pull. The kubelet's message takes turns between it and the same behind a prefix, and the status
-/// is not to be rewritten at each turn.
-fn pull_error(message: &str) -> &str {
-    message.split_once("ErrImagePull: ").map_or(message, |(_, cause)| cause)
 }
 
 #[cfg(test)]
@@ -200,14 +195,33 @@ mod tests {
                 json!({"containerStatuses": [{"name": "app", "image": "nope:1", "imageID": "", "ready": false, "restartCount": 0,
                     "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"nope:1\": ErrImagePull: not found"}}}]}),
                 "ImagePullBackOff",
-                "pod p: image nope:1 can't be pulled: not found",
+                "pod p: image nope:1 can't be pulled: not found; check spec.image and spec.imagePullSecrets",
             ),
             (
                 json!({"containerStatuses": [{"name": "app", "image": "a", "imageID": "", "ready": false, "restartCount": 3,
                     "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting"}},
-                    "lastState": {"terminated": {"exitCode": 3, "reason": "Error", "message": "a line\nError: no database\n"}}}]}),
+                    "lastState": {"terminated": {"exitCode": 3, "reason": "Error", "message": "a line\n[workerapp] worker 0 ended\nError: no database\n[workerapp] giving up\n"}}}]}),
                 "CrashLoopBackOff",
-                "pod p: container app ends with exit code 3 again and again: a line Error: no database",
+                "pod p: container app ends with exit code 3 again and again: a line Error: no database; see `kubectl logs p -c app --previous`",
+            ),
+            (
+                json!({"containerStatuses": [{"name": "app", "image": "a", "imageID": "", "ready": false, "restartCount": 3,
+                    "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting"}},
+                    "lastState": {"terminated": {"exitCode": 127, "reason": "Error", "message": "[workerapp] error: nodee: not found in PATH\n"}}}]}),
+                "CrashLoopBackOff",
+                "exit code 127 again and again: [workerapp] error: nodee: not found in PATH;",
+            ),
+            (
+                json!({"initContainerStatuses": [{"name": "workerapp-install", "image": "op:1", "imageID": "", "ready": false, "restartCount": 0,
+                    "state": {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}}]}),
+                "ImagePullBackOff",
+                "image op:1 can't be pulled: no such host; this is the operator's own image",
+            ),
+            (
+                json!({"containerStatuses": [{"name": "app", "image": "a", "imageID": "", "ready": false, "restartCount": 0,
+                    "state": {"waiting": {"reason": "CreateContainerConfigError", "message": "secret \"s\" not found"}}}]}),
+                "CreateContainerConfigError",
+                "secret \"s\" not found; create it, or correct spec.env, spec.envFrom or spec.volumes",
             ),
             (
                 json!({"containerStatuses": [{"name": "app", "image": "a", "imageID": "", "ready": false, "restartCount": 1,
@@ -216,17 +230,17 @@ mod tests {
                 "raise spec.resources.limits.memory",
             ),
             (
-                json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient cpu."}]}),
+                json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found."}]}),
                 "Unschedulable",
-                "1 Insufficient cpu",
+                "no node takes it: 0/1 nodes are available: 1 Insufficient cpu; lower spec.resources.requests, or look at spec.nodeSelector",
             ),
             (
                 json!({"containerStatuses": [{"name": "app", "image": "a", "imageID": "", "ready": false, "restartCount": 0, "state": {"running": {}}}]}),
                 "NotReady",
-                "kubectl logs deploy/shop",
+                "pod p: container app runs and is not ready; its log: `kubectl logs p -c app`",
             ),
         ] {
-            let trouble = worst("shop", &[pod(&status)]).unwrap();
+            let trouble = worst(&[pod(&status)], None).unwrap().explained(None, false);
             assert_eq!(trouble.reason.as_str(), reason);
             assert!(trouble.message.contains(words), "{}", trouble.message);
         }
@@ -238,6 +252,34 @@ mod tests {
             "imageID": "", "ready": true, "restartCount": 1, "lastState": {"terminated": {"exitCode": 1}}}]});
         let starting = json!({"initContainerStatuses": [{"name": "workerapp-install", "image": "a", "imageID": "", "ready": false,
             "restartCount": 0, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]});
-        assert_eq!(worst("shop", &[pod(&ready), pod(&starting)]), None);
+        assert_eq!(worst(&[pod(&ready), pod(&starting)], None), None);
+    }
+
+    #[test]
+    fn a_pod_of_the_newest_template_is_told_before_an_older_one() {
+        let pod = |name: &str, set: &str, started: &str| -> Pod {
+            serde_json::from_value(json!({
+                "metadata": {"name": name, "uid": name, "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "uid": set, "controller": true}]},
+                "status": {"podIP": "10.0.0.5", "hostIP": "10.1.0.1",
+                    "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                    "containerStatuses": [{"name": "app", "image": "a", "imageID": "", "ready": false, "restartCount": 0,
+                        "state": {"running": {"startedAt": started}}}]},
+            }))
+            .unwrap()
+        };
+        let pods = [pod("a", "old", "2025-12-31T23:00:00Z"), pod("b", "new", "2026-01-01T00:00:07Z")];
+        let trouble = worst(&pods, Some("new")).unwrap();
+        let unready = trouble.unready.clone().unwrap();
+        assert!(unready.newest && unready.uid == "b", "{unready:?}");
+        assert_eq!(unready.since, "2026-01-01T00:00:07Z".parse().ok());
+        assert_eq!(unready.address, "10.0.0.5".parse().ok());
+        assert_eq!(
+            trouble.explained(Some("worker 0 listens on port 8080"), true).message,
+            "2 of 2 pods, such as b: container app runs and is not ready: worker 0 listens on port 8080; its log: `kubectl logs b -c app`"
+        );
+        let old = worst(&pods[..1], Some("new")).unwrap().unready.unwrap();
+        assert!(!old.newest);
+        assert_eq!(old.since, "2026-01-01T00:00:00Z".parse().ok(), "the end of its readiness");
     }
 }

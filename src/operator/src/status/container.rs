@@ -1,0 +1,101 @@
+//! What keeps a container from running, in its own words, and what to do about it.
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus};
+use workerapp_api::{condition::Reason, names};
+
+/// How much of a container's last words is passed on.
+const TAIL: usize = 300;
+/// How the supervisor's own lines begin.
+const SUPERVISOR: &str = "[workerapp]";
+
+/// The reason and the text for a container of `pod` that doesn't run; `None` if nothing is known to be wrong with it.
+pub(super) fn trouble(pod: &str, container: &ContainerStatus) -> Option<(Reason, String)> {
+    let state = container.state.as_ref()?;
+    let waiting = state.waiting.as_ref();
+    let words = waiting.and_then(|waiting| waiting.message.as_deref()).unwrap_or_default();
+    let (name, image) = (&container.name, &container.image);
+    match waiting.and_then(|waiting| waiting.reason.as_deref()).unwrap_or_default() {
+        "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "RegistryUnavailable" => {
+            let cause = pull_error(words).trim().trim_end_matches('.');
+            let remedy = if is_app(container) {
+                "check spec.image and spec.imagePullSecrets"
+            } else {
+                "this is the operator's own image, which must be in a registry that the nodes reach: check the operator's --supervisor-image and spec.imagePullSecrets"
+            };
+            let cause = if cause.is_empty() { String::new() } else { format!(": {cause}") };
+            Some((Reason::ImagePullBackOff, format!("image {image} can't be pulled{cause}; {remedy}")))
+        }
+        "InvalidImageName" => {
+            Some((Reason::InvalidImageName, format!("{image:?} is no image name; correct spec.image")))
+        }
+        "CreateContainerConfigError" => Some((
+            Reason::CreateContainerConfigError,
+            format!(
+                "container {name} can't be made: {words}; create it, or correct spec.env, spec.envFrom or spec.volumes"
+            ),
+        )),
+        "CreateContainerError" => {
+            Some((Reason::CreateContainerConfigError, format!("container {name} can't be made: {words}")))
+        }
+        "RunContainerError" => {
+            Some((Reason::StartError, format!("container {name} can't be started: {words}")))
+        }
+        _ => ended(pod, container, state),
+    }
+}
+
+/// A container that has ended and is not back: now, or the time before while its successor isn't ready.
+fn ended(pod: &str, container: &ContainerStatus, state: &ContainerState) -> Option<(Reason, String)> {
+    let now = state.terminated.as_ref();
+    let before = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
+    let end = now.or(before).filter(|end| !container.ready && (end.exit_code != 0 || is_app(container)))?;
+    let name = &container.name;
+    let code = end.exit_code;
+    let words = last_words(end);
+    Some(match end.reason.as_deref() {
+        Some("OOMKilled") => (
+            Reason::OOMKilled,
+            format!(
+                "container {name} was killed since it used more memory than its limit{words}; raise spec.resources.limits.memory, or lower the number of workers"
+            ),
+        ),
+        Some("StartError" | "ContainerCannotRun") => {
+            (Reason::StartError, format!("container {name} can't be started{words}"))
+        }
+        _ => (
+            Reason::CrashLoopBackOff,
+            format!(
+                "container {name} ends with exit code {code} again and again{words}; see `kubectl logs {pod} -c {name} --previous`"
+            ),
+        ),
+    })
+}
+
+/// An init container that has ended with 0 has done its work.
+fn is_app(container: &ContainerStatus) -> bool {
+    container.name != names::CONTAINER_INSTALL
+}
+
+/// The end of what a container left behind as its termination message: the app's own lines, which say more than the
+/// supervisor's about the same end, unless there are only those.
+fn last_words(end: &ContainerStateTerminated) -> String {
+    let text = end.message.as_deref().unwrap_or_default();
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut kept: Vec<_> = lines().filter(|line| !line.starts_with(SUPERVISOR)).collect();
+    if kept.is_empty() {
+        kept = lines().collect();
+    }
+    let text = kept.join("\n");
+    if text.is_empty() {
+        return String::new();
+    }
+    let skip = text.chars().count().saturating_sub(TAIL);
+    let tail: String = text.chars().skip(skip).collect();
+    format!(": {}{}", if skip > 0 { "…" } else { "" }, tail.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// The cause of a failed pull. The kubelet's message takes turns between it and the same behind a prefix, and the status
+/// is not to be rewritten at each turn.
+fn pull_error(message: &str) -> &str {
+    message.split_once("ErrImagePull: ").map_or(message, |(_, cause)| cause)
+}
