@@ -123,4 +123,38 @@ mod tests {
             assert_eq!(binding(b).conflicts_with(&binding(a)), conflict, "{b} and {a}");
         }
     }
+
+    #[test]
+    fn every_address_is_read_as_it_was_written() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..5_000 {
+            let (port, scope) = (random.u16(..), random.u32(..));
+            let four = SocketAddrV4::new(Ipv4Addr::from(random.u32(..)), port);
+            let bytes = raw(2, port, &[&four.ip().octets()[..], &[0; 8]].concat());
+            assert_eq!(parse(&bytes), Some(SocketAddr::V4(four)));
+            assert!((0..16).all(|length| parse(&bytes[..length]).is_none()));
+
+            let six = SocketAddrV6::new(Ipv6Addr::from(random.u128(..)), port, random.u32(..), scope);
+            let flow = six.flowinfo().to_ne_bytes();
+            let bytes = raw(10, port, &[&flow[..], &six.ip().octets(), &scope.to_ne_bytes()].concat());
+            assert_eq!(parse(&bytes), Some(SocketAddr::V6(six)));
+            assert!((0..24).all(|length| parse(&bytes[..length]).is_none()));
+
+            // Whatever two bindings are, both see the conflict or neither.
+            let one = Binding { address: SocketAddr::V4(four), v6_only: false };
+            let other = Binding { address: SocketAddr::V6(six), v6_only: random.bool() };
+            assert_eq!(one.conflicts_with(&other), other.conflicts_with(&one));
+            assert!(one.conflicts_with(&one) && other.conflicts_with(&other));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_address() {
+        let samples = [raw(2, 3000, &[127; 12]), raw(10, 80, &[0; 24]), raw(1, 0x2f74, b"mp/socket")];
+        crate::testing::with_damaged(&[&samples[0], &samples[1], &samples[2]], |bytes| {
+            let family = bytes.get(..2).map(|family| [family[0], family[1]]);
+            let known = [AF_INET, AF_INET6].map(|family| Some(family.to_ne_bytes()));
+            assert!(parse(bytes).is_none() || known.contains(&family));
+        });
+    }
 }

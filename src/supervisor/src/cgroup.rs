@@ -235,4 +235,29 @@ mod tests {
         let odd = Cgroup::from_text("0::/../../x\n", "1 2 0:3 / /sys/fs/cgroup rw - cgroup2 none rw\n");
         assert_eq!(paths(&odd.v2), ["/sys/fs/cgroup"]);
     }
+
+    #[test]
+    fn damaged_text_never_leads_out_of_a_mount() {
+        let samples = [
+            "4:memory:/kubepods/pod1/c1\n3:cpu,cpuacct:/kubepods/pod1/c1\n0::/a/b\n",
+            "900 899 0:26 /kubepods/pod1 /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n\
+             901 899 0:27 / /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n\
+             25 21 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n",
+            "usage_usec 5\nnr_throttled 2\nthrottled_usec 1500\nthrottled_time 7000\n",
+        ];
+        crate::testing::with_damaged_text(&samples, |text| {
+            for found in [Cgroup::from_text(text, samples[1]), Cgroup::from_text(samples[0], text)] {
+                for list in [&found.v2, &found.v1_cpu, &found.v1_memory] {
+                    let mount = list.last();
+                    assert!(list.iter().all(|dir| mount.is_some_and(|mount| dir.starts_with(mount))));
+                    let climbs = |dir: &PathBuf| {
+                        let below = dir.strip_prefix(mount.unwrap()).unwrap();
+                        below.components().any(|c| !matches!(c, std::path::Component::Normal(_)))
+                    };
+                    assert!(!list.iter().any(climbs), "{list:?}");
+                }
+            }
+            let _ = throttled(text);
+        });
+    }
 }

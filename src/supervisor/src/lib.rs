@@ -24,6 +24,8 @@ mod explain;
 pub mod flags;
 pub mod fleet;
 pub mod follow;
+#[doc(hidden)]
+pub mod foreign;
 pub mod hang;
 mod inspect;
 mod install;
@@ -41,6 +43,8 @@ mod slots;
 pub mod steering;
 mod supervisor;
 mod sys;
+#[cfg(test)]
+mod testing;
 pub mod tree;
 
 pub use error::Error;

@@ -254,4 +254,15 @@ mod tests {
             assert_eq!((workers.count, workers.reason.as_str()), (count, reason));
         }
     }
+
+    #[test]
+    fn damaged_limits() {
+        let samples = ["150000 100000\n", "max 100000\n", "-1\n", "100000\n", "9223372036854771712\n", "max"];
+        crate::testing::with_damaged_text(&samples, |text| {
+            let _ = memory_limit(text);
+            for limit in [CpuLimit::from_v2(text), CpuLimit::from_v1(text, text)].into_iter().flatten() {
+                assert!(limit.quota > 0 && limit.period > 0, "{text:?}");
+            }
+        });
+    }
 }

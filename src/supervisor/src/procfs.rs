@@ -45,7 +45,7 @@ impl Process {
             group,
             session,
             zombie: matches!(state, "Z" | "X"),
-            cpu_ticks: numbers.iter().take(4).sum(),
+            cpu_ticks: numbers.iter().take(4).fold(0, |sum, n| sum.saturating_add(*n)),
             resident_pages: numbers.get(10).copied().unwrap_or_default(),
         })
     }
@@ -323,5 +323,38 @@ mod tests {
     fn a_real_listener_is_found() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(all_listening_addresses().contains(&listener.local_addr().unwrap()));
+    }
+
+    #[test]
+    fn a_process_of_any_name() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for _ in 0..5_000 {
+            let name: String = (0..random.usize(0..16)).map(|_| random.char(..)).collect();
+            let [pid, parent, group, session] = [(); 4].map(|()| random.i32(0..1 << 22));
+            let process =
+                Process::parse(&format!("{pid} ({name}) R {parent} {group} {session} 0 -1")).unwrap();
+            assert_eq!(
+                [process.pid, process.parent, process.group, process.session],
+                [pid, parent, group, session]
+            );
+        }
+    }
+
+    #[test]
+    fn damaged_text_of_proc() {
+        let samples = [
+            "42 (x) S 7 40 9 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 777 1000000 88 18446744073709551615",
+            "pos:\t0\nflags:\t02004002\nmnt_id:\t9\n",
+            "  sl  local_address rem_address   st\n   0: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000\n",
+            "   2: 00000000000000000000000000000000:1F90 00000000000000000000000000000000:0000 0A 0:0\n",
+            "TCP: inuse 140 orphan 0 tw 1225 alloc 768 mem 30\nTCP6: inuse 7\n",
+            "TCPv6",
+        ];
+        crate::testing::with_damaged_text(&samples, |text| {
+            let _ = (Process::parse(text), FileFlags::parse(text), Protocol::parse(text.as_bytes()));
+            let _ = tcp_sockets([text, text]);
+            assert!(listening_addresses(text).count() <= text.lines().count());
+            let _ = find_variable(text.as_bytes(), "WORKER_GENERATION");
+        });
     }
 }

@@ -80,7 +80,8 @@ impl Stats {
     fn from_words<'a>(words: impl Iterator<Item = &'a str>) -> Self {
         let mut stats = Self::default();
         for (name, value) in words.filter_map(|word| word.split_once('=')) {
-            let count = || value.parse().unwrap_or_default();
+            // More than any number that is true, and few enough to be added up.
+            let count = || value.parse().unwrap_or(0).min(1_u64 << 48);
             match name {
                 "requests" => stats.requests = count(),
                 "connections" => stats.connections = count(),
@@ -110,5 +111,30 @@ mod tests {
         assert!(channel.receive(b"listens [::]:3000\nlistens nowhere\nlistens\n"));
         assert_eq!(channel.listens, ["[::]:3000".parse().unwrap()]);
         assert!(!channel.receive(&[b'x'; 5000]));
+    }
+
+    /// A worker may say anything; it may not fill the memory, and pieces must not matter.
+    #[test]
+    fn damaged_messages() {
+        let samples: [&[u8]; 3] = [
+            b"stats requests=5 connections=2 elu=0.25 heap=9\n",
+            b"drained\n",
+            b"listens [::]:3000\nlistens 0.0.0.0:1\n",
+        ];
+        let mut cut = fastrand::Rng::with_seed(4);
+        crate::testing::with_damaged(&samples, |bytes| {
+            let (mut whole, mut pieces) = (Channel::new(1), Channel::new(1));
+            let is_sane = whole.receive(bytes);
+            let (a, b) = bytes.split_at(cut.usize(0..=bytes.len()));
+            let both = pieces.receive(a) && pieces.receive(b);
+            if is_sane && both {
+                let of = |channel: &Channel| (channel.drained, channel.listens.clone(), channel.text.clone());
+                assert_eq!(of(&whole), of(&pieces));
+                assert!(whole.text.len() <= Channel::LONGEST && whole.listens.len() <= 64);
+            }
+            let _ = whole.stats.map(|stats| stats.add(stats));
+            let utilisation = whole.stats.and_then(|stats| stats.utilisation).unwrap_or_default();
+            assert!((0.0..=1.0).contains(&utilisation));
+        });
     }
 }

@@ -142,4 +142,29 @@ mod tests {
         );
         assert!(text(Response::text(200, "ok\n").with_head_only(true)).ends_with("\r\n\r\n"));
     }
+
+    #[test]
+    fn damaged_requests() {
+        let samples: [&[u8]; 4] = [
+            b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n",
+            b"POST /restart?a=1&b=2 HTTP/1.0\r\nContent-Length: 0\r\n\r\n",
+            b"GET /channel?generation=18446744073709551615 HTTP/1.1\r\nUpgrade: workerapp\r\n\r\nstats a=1\n",
+            b"HEAD /%2e%2e/metrics HTTP/1.1\r\nX: \xff\r\n\r\n",
+        ];
+        crate::testing::with_damaged(&samples, |bytes| match parse(bytes) {
+            Parsed::Complete(request) => {
+                let _ = request.parameter("generation");
+                let longer = [bytes, b"more"].concat();
+                assert_eq!(
+                    parse(&longer),
+                    Parsed::Complete(request.clone()),
+                    "what follows the head does not matter"
+                );
+                assert!(!request.path.contains('?'));
+                let _ = crate::admin::answer(&request);
+            }
+            Parsed::Incomplete => assert!(bytes.len() <= LONGEST_HEAD),
+            Parsed::Wrong(response) => assert!(response.into_bytes().starts_with(b"HTTP/1.1 4")),
+        });
+    }
 }

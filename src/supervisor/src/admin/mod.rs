@@ -33,6 +33,18 @@ const MOST_CONNECTIONS: usize = 64;
 /// Each worker may be a cluster of processes.
 const MOST_CHANNELS: usize = 4096;
 
+pub(crate) fn fuzz_request(bytes: &[u8]) {
+    if let Parsed::Complete(request) = http::parse(bytes) {
+        let _ = answer(&request);
+    }
+}
+
+pub(crate) fn fuzz_channel(bytes: &[u8]) {
+    let mut channel = Channel::new(0);
+    let _ = channel.receive(bytes);
+    let _ = channel.stats.map(|stats| stats.add(stats));
+}
+
 /// The server and its connections.
 #[derive(Debug)]
 pub(crate) struct Admin {

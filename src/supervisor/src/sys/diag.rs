@@ -126,4 +126,24 @@ mod tests {
         assert_eq!(message(&[255, 255, 0, 0, 1, 0, 0, 0]), None);
         assert_eq!(parse(&[0; 71]), None);
     }
+
+    /// The kernel does not write such, but a list that never ends would stop everything.
+    #[test]
+    fn damaged_lists_end() {
+        let mut record = vec![0; MESSAGE_HEADER + RECORD];
+        record[..4].copy_from_slice(&88_u32.to_ne_bytes());
+        record[4..6].copy_from_slice(&20_u16.to_ne_bytes());
+        record[16] = 2;
+        let two = [&record[..], &record[..]].concat();
+        crate::testing::with_damaged(&[&record, &two, &request(2), &request(10)], |bytes| {
+            let mut rest = bytes;
+            let mut messages = 0;
+            while let Some((_, body, after)) = message(rest) {
+                let _ = parse(body);
+                rest = after;
+                messages += 1;
+                assert!(messages * MESSAGE_HEADER <= bytes.len());
+            }
+        });
+    }
 }
