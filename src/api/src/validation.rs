@@ -217,7 +217,7 @@ pub(crate) fn reserved_labels() -> Rule {
 
 pub(crate) fn reserved_annotations() -> Rule {
     rule(
-        "!self.exists(k, k.startsWith('workerapp.dev/'))",
-        "annotations under workerapp.dev/ are set by the operator: use another prefix",
+        "!self.exists(k, k.startsWith('workerapp.dev/') || k.startsWith('deployment.kubernetes.io/'))",
+        "annotations under workerapp.dev/ are set by the operator, and those under deployment.kubernetes.io/ by Kubernetes: use another prefix",
     )
 }

@@ -79,13 +79,16 @@ fn pod(app: &WorkerApp, profile: &Profile, workers: &Workers, facts: &Facts) -> 
         empty_dir: Some(EmptyDirVolumeSource::default()),
         ..Volume::default()
     }];
-    volumes.extend(spec.volumes.iter().cloned());
+    volumes.extend(spec.volumes.iter().cloned().map(with_source));
     PodSpec {
         init_containers: Some(vec![install(app, facts)]),
         containers: vec![container(app, profile, workers)],
         volumes: Some(volumes),
         security_context: spec.pod_security_context.clone(),
         service_account_name: spec.service_account_name.clone(),
+        // The API server mirrors the name into this older field. Sent too, it goes when the name goes; else it would bring the
+        // former account back.
+        service_account: spec.service_account_name.clone(),
         automount_service_account_token: spec.automount_service_account_token,
         image_pull_secrets: non_empty(spec.image_pull_secrets.clone()),
         node_selector: Some(spec.node_selector.clone()).filter(|selector| !selector.is_empty()),
@@ -108,7 +111,12 @@ fn install(app: &WorkerApp, facts: &Facts) -> Container {
     Container {
         name: names::CONTAINER_INSTALL.into(),
         image: Some(facts.supervisor_image.clone()),
-        image_pull_policy: facts.supervisor_pull_policy.clone(),
+        image_pull_policy: Some(
+            facts
+                .supervisor_pull_policy
+                .clone()
+                .unwrap_or_else(|| default_pull_policy(&facts.supervisor_image)),
+        ),
         command: Some(vec![
             names::SUPERVISOR_IN_IMAGE.into(),
             "install".into(),
@@ -136,13 +144,11 @@ fn container(app: &WorkerApp, profile: &Profile, workers: &Workers) -> Container
     Container {
         name: names::CONTAINER_APP.into(),
         image: Some(spec.image.clone()),
-        image_pull_policy: spec.image_pull_policy.map(|policy| {
-            match policy {
-                ImagePullPolicy::Always => "Always",
-                ImagePullPolicy::IfNotPresent => "IfNotPresent",
-                ImagePullPolicy::Never => "Never",
-            }
-            .into()
+        image_pull_policy: Some(match spec.image_pull_policy {
+            Some(ImagePullPolicy::Always) => "Always".into(),
+            Some(ImagePullPolicy::IfNotPresent) => "IfNotPresent".into(),
+            Some(ImagePullPolicy::Never) => "Never".into(),
+            None => default_pull_policy(&spec.image),
         }),
         command: Some(supervisor::command(app, profile, workers)),
         args: Some((profile.command)(spec.command.iter().chain(&spec.args).cloned().collect(), spec.port)),
@@ -248,6 +254,19 @@ fn requirements(resources: &Resources, only: &[&str]) -> ResourceRequirements {
         limits: take(&resources.limits),
         claims: None,
     }
+}
+
+/// What the API server would choose. Chosen by it, the policy would belong to nobody and stay when the image changes.
+fn default_pull_policy(image: &str) -> String {
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let latest = !image.contains('@') && name.split_once(':').is_none_or(|(_, tag)| tag == "latest");
+    if latest { "Always" } else { "IfNotPresent" }.into()
+}
+
+/// A volume without a source is an empty directory; said outright, it can be given another source later.
+fn with_source(volume: Volume) -> Volume {
+    let bare = Volume { name: volume.name.clone(), ..Volume::default() };
+    if volume == bare { Volume { empty_dir: Some(EmptyDirVolumeSource::default()), ..bare } } else { volume }
 }
 
 /// Empty lists are not sent: they would claim the field for the operator.

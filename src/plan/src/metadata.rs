@@ -18,6 +18,14 @@ pub fn selector(app: &WorkerApp) -> Map {
         .collect()
 }
 
+/// The same and who manages them: for the Service, whose selector may change, so that pods of a like-named release of something
+/// else get none of the app's traffic.
+pub(crate) fn managed_selector(app: &WorkerApp) -> Map {
+    let mut labels = selector(app);
+    labels.insert(names::LABEL_MANAGED_BY.into(), names::MANAGED_BY.into());
+    labels
+}
+
 /// Metadata of the child that `which` picks from `spec.metadata`: the person's labels and annotations under the operator's.
 pub(crate) fn child(app: &WorkerApp, which: fn(&ChildrenMetadata) -> Option<&ChildMetadata>) -> ObjectMeta {
     ObjectMeta { name: Some(app.name_any()), namespace: app.namespace(), ..pod_template(app, which) }
@@ -30,8 +38,7 @@ pub(crate) fn pod_template(
 ) -> ObjectMeta {
     let extra = app.spec.metadata.as_ref().and_then(which).cloned().unwrap_or_default();
     let mut labels = extra.labels;
-    labels.extend(selector(app));
-    labels.insert(names::LABEL_MANAGED_BY.into(), names::MANAGED_BY.into());
+    labels.extend(managed_selector(app));
     ObjectMeta {
         labels: Some(labels),
         annotations: Some(extra.annotations).filter(|annotations| !annotations.is_empty()),

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::VolumeMount;
 use thiserror::Error;
-use workerapp_api::WorkerApp;
+use workerapp_api::{WorkerApp, names};
 
 use crate::{
     runtime::Profile,
@@ -71,6 +72,16 @@ pub enum Problem {
         /// What else uses it.
         other: String,
     },
+    /// A mount that hides the supervisor, or lets the app write to it.
+    #[error(
+        "spec.volumeMounts has {path} from the volume {volume}: /workerapp and the volume workerapp are the supervisor's, and nothing may be mounted over them; choose another path or volume"
+    )]
+    ReservedMount {
+        /// Where it would be mounted.
+        path: String,
+        /// What.
+        volume: String,
+    },
     /// A variable with a name that no process can have.
     #[error("spec.env has a variable named {name:?}: a name must not be empty and must not hold '='")]
     VariableName {
@@ -85,12 +96,24 @@ pub(crate) fn find(app: &WorkerApp, profile: &Profile, workers: &Workers) -> Vec
         problems.push(Problem::TooManyWorkers { count: workers.count, reason: workers.reason.clone() });
     }
     problems.extend(ports(app, profile));
+    problems.extend(
+        app.spec.volume_mounts.iter().filter(|mount| hides_the_supervisor(mount)).map(|mount| {
+            Problem::ReservedMount { path: mount.mount_path.clone(), volume: mount.name.clone() }
+        }),
+    );
     for variable in
         app.spec.env.iter().filter(|variable| variable.name.is_empty() || variable.name.contains('='))
     {
         problems.push(Problem::VariableName { name: variable.name.clone() });
     }
     problems
+}
+
+/// At the supervisor's directory, below it or above it, however it is spelt.
+fn hides_the_supervisor(mount: &VolumeMount) -> bool {
+    let parts: Vec<_> = mount.mount_path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let first = names::SUPERVISOR_DIR.trim_start_matches('/');
+    mount.name == names::VOLUME_SUPERVISOR || parts.first().is_none_or(|part| *part == first)
 }
 
 fn ports(app: &WorkerApp, profile: &Profile) -> Vec<Problem> {

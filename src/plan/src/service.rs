@@ -29,7 +29,7 @@ pub(crate) fn build(app: &WorkerApp, profile: &Profile) -> Service {
         metadata,
         spec: Some(KubeServiceSpec {
             type_: Some(type_.into()),
-            selector: Some(metadata::selector(app)),
+            selector: Some(metadata::managed_selector(app)),
             ports: Some(ports(app, profile)),
             external_traffic_policy: service.external_traffic_policy,
             session_affinity: service.session_affinity,

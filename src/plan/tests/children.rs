@@ -185,6 +185,41 @@ fn metrics_of_a_supervised_app_come_from_the_supervisor() {
 }
 
 #[test]
+fn what_the_api_server_would_fill_in_and_keep_is_sent() {
+    for (image, policy) in [
+        ("shop", "Always"),
+        ("shop:latest", "Always"),
+        ("registry:5000/shop", "Always"),
+        ("registry:5000/shop:1", "IfNotPresent"),
+        ("shop@sha256:0123", "IfNotPresent"),
+        ("shop:latest@sha256:0123", "IfNotPresent"),
+    ] {
+        assert_eq!(container(json!({"image": image}))["imagePullPolicy"], policy, "{image}");
+    }
+    let pod = deployment(json!({"serviceAccountName": "a", "volumes": [{"name": "tmp"}]}))["spec"]["template"]["spec"].clone();
+    assert_eq!((&pod["serviceAccountName"], &pod["serviceAccount"]), (&json!("a"), &json!("a")));
+    assert_eq!(pod["volumes"][1], json!({"name": "tmp", "emptyDir": {}}));
+}
+
+#[test]
+fn nothing_is_mounted_over_the_supervisor() {
+    for (path, volume, allowed) in [
+        ("/workerapp", "v", false),
+        ("/workerapp/", "v", false),
+        ("//workerapp/x", "v", false),
+        ("/./workerapp", "v", false),
+        ("/", "v", false),
+        ("/opt", "workerapp", false),
+        ("/workerapp2", "v", true),
+        ("/opt/workerapp", "v", true),
+    ] {
+        let app = app(json!({"volumeMounts": [{"name": volume, "mountPath": path}]}));
+        let planned = workerapp_plan::plan(&app, &facts());
+        assert_eq!(planned.is_ok(), allowed, "{path} {volume} {planned:?}");
+    }
+}
+
+#[test]
 fn a_client_can_be_kept_at_its_pod_and_worker() {
     let spec = json!({"service": {"sessionAffinity": "ClientIP"}});
     assert_eq!(service(spec.clone())["spec"]["sessionAffinity"], "ClientIP");
