@@ -15,9 +15,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 use workerapp_bench::{Arrivals, Control, Failure, Load, Plan, Report};
 
-/// Clients of each kind, and requests per second that they make together: with both kinds, less than one worker can do.
+/// Clients of each kind.
 const CLIENTS: usize = 8;
-const PER_SECOND: f64 = 300.0;
+/// Part of the server's capacity that each kind asks for: one worker must be able to do both while the other is replaced, on a machine that
+/// has other things to do as well.
+const PART: f64 = 0.15;
+/// How long the capacity is looked at.
+const LOOK: Duration = Duration::from_secs(1);
 /// Longer than anyone waits for a page.
 const TIMEOUT: Duration = Duration::from_secs(8);
 const REPLACED: Duration = Duration::from_secs(40);
@@ -45,8 +49,10 @@ impl Disturbance {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Clients {
     pub(crate) answered: u64,
-    /// Failed for good, or never sent because all clients waited.
+    /// Failed for good.
     pub(crate) failed: u64,
+    /// Never sent, since all clients waited: the server was too slow for this part of its capacity.
+    pub(crate) unsent: u64,
     pub(crate) failures: BTreeMap<Failure, u64>,
     /// Requests that found their kept connection closed and succeeded on a new one.
     pub(crate) retried: u64,
@@ -58,7 +64,8 @@ impl From<&Report> for Clients {
     fn from(report: &Report) -> Self {
         Self {
             answered: report.counts.answered,
-            failed: report.counts.failed + report.counts.dropped,
+            failed: report.counts.failed,
+            unsent: report.counts.dropped,
             failures: report.failures.clone(),
             retried: report.counts.reconnects,
             p99_ms: report.quantile_ms(0.99),
@@ -73,6 +80,8 @@ pub(crate) struct Loss {
     pub(crate) contender: Contender,
     pub(crate) disturbance: Disturbance,
     pub(crate) times: u32,
+    /// Planned for each kind of clients.
+    pub(crate) requests_per_second: f64,
     /// A connection for each request.
     pub(crate) short: Clients,
     pub(crate) kept: Clients,
@@ -106,10 +115,13 @@ pub(crate) fn measure(
 
 fn one(setup: &Setup, effort: &Effort, contender: Contender, disturbance: Disturbance) -> Result<Loss> {
     let server = Server::start(setup, contender)?;
+    let case = |keep_alive| Case { handler_ms: 1, keep_alive, load_percent: None };
+    let look = measure::plan(server.port, case(true), 2 * CLIENTS, Load::Capacity)?;
+    let look = workerapp_bench::run(&Plan { duration: LOOK, ..look }, &Control::default())?;
+    let per_second = (look.per_second() * PART).max(1.0);
     let clients = |keep_alive, seed| -> Result<Plan> {
-        let case = Case { handler_ms: 1, keep_alive, load_percent: None };
-        let load = Load::Rate { per_second: PER_SECOND, arrivals: Arrivals::Random { seed } };
-        let plan = measure::plan(server.port, case, CLIENTS, load)?;
+        let load = Load::Rate { per_second, arrivals: Arrivals::Random { seed } };
+        let plan = measure::plan(server.port, case(keep_alive), CLIENTS, load)?;
         Ok(Plan { timeout: TIMEOUT, duration: LONGEST, ..plan })
     };
     let (short, kept) = (clients(false, 1)?, clients(true, 2)?);
@@ -133,6 +145,7 @@ fn one(setup: &Setup, effort: &Effort, contender: Contender, disturbance: Distur
         contender,
         disturbance,
         times: effort.disturbances,
+        requests_per_second: per_second,
         short: (&report(short)?).into(),
         kept: (&report(kept)?).into(),
         replaced_ms: replaced.as_secs_f64() * 1000.0 / f64::from(effort.disturbances),

@@ -189,6 +189,7 @@ impl Results {
                 if rows.is_empty() {
                     rows.push(row![
                         format!("{} times {}", loss.times, disturbance.name()),
+                        "planned/s",
                         "short ok",
                         "failed",
                         "p99 ms",
@@ -204,12 +205,16 @@ impl Results {
                 }
                 let ms = |ms: f64| format!("{ms:.0}");
                 let (short, kept) = (&loss.short, &loss.kept);
-                let kinds = [("short", short), ("kept", kept)].into_iter().flat_map(|(name, clients)| {
+                let both = [("short", short), ("kept", kept)];
+                let kinds = both.into_iter().flat_map(|(name, clients)| {
                     clients.failures.iter().map(move |(kind, n)| format!("{name} {}: {n}", kind.name()))
                 });
-                let remarks: Vec<String> = kinds.chain(loss.problem.clone()).collect();
+                let unsent = both.into_iter().filter(|(_, clients)| clients.unsent > 0);
+                let unsent = unsent.map(|(name, clients)| format!("{name} unsent: {}", clients.unsent));
+                let remarks: Vec<String> = kinds.chain(unsent).chain(loss.problem.clone()).collect();
                 rows.push(row![
                     loss.contender.name(),
+                    format!("2 x {:.0}", loss.requests_per_second),
                     short.answered,
                     short.failed,
                     ms(short.p99_ms),
