@@ -103,10 +103,11 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    pub(crate) fn new(ports: Vec<u16>) -> Self {
+    /// `addressed`: each slot can be reached alone.
+    pub(crate) fn new(ports: Vec<u16>, addressed: bool) -> Self {
         let sysctl = std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only");
         Self {
-            slots: Slots::default(),
+            slots: Slots::new(addressed),
             ports,
             v6_only_by_default: sysctl.is_ok_and(|text| text.trim() == "1"),
         }

@@ -8,7 +8,7 @@
 //! - `broker` answers the workers' own `bind` and `listen` calls, which seccomp hands over, with the sockets of
 //!   `slots`; [`steering`] is the program by which the kernel spreads connections over them, [`balance`] what evens them out.
 //! - `relay` passes on what the workers write, when their lines are to be marked; else nothing stands between them and the log.
-//! - `admin` serves probes and metrics.
+//! - `admin` serves probes and metrics; [`app_metrics`] collects the app's own.
 //! - `sys` holds the system calls, and with them all `unsafe` code.
 //!
 //! # Layout
@@ -16,6 +16,7 @@
 
 pub mod address;
 mod admin;
+pub mod app_metrics;
 pub mod balance;
 mod broker;
 pub mod cgroup;
@@ -33,6 +34,7 @@ pub mod launch;
 pub mod limits;
 pub mod lines;
 mod log;
+pub mod merge;
 mod preload;
 pub mod procfs;
 pub mod recycle;

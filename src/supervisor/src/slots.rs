@@ -21,6 +21,8 @@ pub(crate) type GroupId = usize;
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     groups: Vec<Group>,
+    /// Each slot can be reached alone, from an address that stands for it.
+    addressed: bool,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,11 @@ struct Seat {
 }
 
 impl Slots {
+    /// `addressed`: each slot can be reached alone, from an address that stands for it.
+    pub(crate) fn new(addressed: bool) -> Self {
+        Self { addressed, ..Self::default() }
+    }
+
     /// The group for a binding, and this slot's socket in it; both are made when they do not exist yet.
     pub(crate) fn open(&mut self, binding: Binding, slot: Slot) -> io::Result<(GroupId, BorrowedFd<'_>)> {
         let known = self.groups.iter().position(|group| group.binding == binding);
@@ -116,6 +123,8 @@ impl Slots {
             let first =
                 group.joined.first().and_then(|slot| group.seats.iter().find(|seat| seat.slot == *slot));
             if let (Some(seat), Some(program)) = (first, steering::weighted_program(policy, &places)) {
+                let joined: Vec<(Slot, u32)> = group.joined.iter().copied().zip(0..).collect();
+                let program = if self.addressed { steering::by_slot(&joined, program) } else { program };
                 socket::steer(seat.socket.as_fd(), &program)?;
             }
         }

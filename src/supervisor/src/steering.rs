@@ -15,6 +15,7 @@
 //! more or less of what is new: then the ports are dealt out over a table in which a worker has as many entries as its weight,
 //! spaced out. That module's head has the policy and its figures.
 
+use crate::app_metrics::{NETWORK, address_of};
 use crate::balance::{WHOLE, Weight};
 
 /// One instruction: `struct sock_filter` by other names.
@@ -114,6 +115,29 @@ pub fn weighted_program(policy: Policy, places: &[Option<Place>]) -> Option<Vec<
 pub fn program(policy: Policy, indices: &[Option<u32>]) -> Option<Vec<Instruction>> {
     let place = |index: &Option<u32>| index.map(|index| Place { index, weight: WHOLE });
     weighted_program(policy, &indices.iter().map(place).collect::<Vec<_>>())
+}
+
+/// Before anything else: connections from addresses that stand for slots go there. `slots` are pairs of slot and index.
+pub fn by_slot(slots: &[(usize, u32)], rest: Vec<Instruction>) -> Vec<Instruction> {
+    let mut table = Vec::new();
+    for (slot, index) in slots.iter().filter_map(|(slot, index)| Some((address_of(*slot)?, *index))) {
+        table.push(Instruction { code: JUMP_IF_EQUAL, yes: 0, no: 1, value: slot.into() });
+        table.push(plain(RETURN, index));
+    }
+    let Ok(length) = u32::try_from(table.len() + 1) else { return rest };
+    let mut program = vec![
+        plain(LOAD_BYTE, IP_HEADER),
+        plain(SHIFT_RIGHT, 4),
+        Instruction { code: JUMP_IF_EQUAL, yes: 0, no: 3, value: 4 },
+        plain(LOAD_WORD, IP_HEADER + 12),
+        plain(SHIFT_RIGHT, 16),
+        Instruction { code: JUMP_IF_EQUAL, yes: 1, no: 0, value: NETWORK },
+        plain(JUMP, length),
+        plain(LOAD_WORD, IP_HEADER + 12),
+    ];
+    program.extend(table);
+    program.extend(rest);
+    program
 }
 
 /// Each place as often as its weight says, and no place's entries closer together than need be.
@@ -266,6 +290,19 @@ pub(crate) mod tests {
         );
         let counts = counts(&program.unwrap(), (0..40).map(|n| v4(1, 40_000 + 8 * n)));
         assert_eq!(counts.into_iter().collect::<Vec<_>>(), [(2, 30), (5, 10)]);
+    }
+
+    #[test]
+    fn addresses_that_stand_for_slots() {
+        let rest = program(Policy::Even, &[Some(4), Some(5)]).unwrap();
+        let program = by_slot(&[(0, 2), (3, 1), (258, 7)], rest.clone());
+        for (address, index) in [(0x7f40_0000, 2), (0x7f40_0003, 1), (0x7f40_0102, 7)] {
+            assert_eq!(run(&program, &v4(address, 40_000)), index);
+        }
+        for (address, port) in [(0x7f40_0001, 40_000), (0x7f00_0001, 40_008), (0x0a00_0003, 5)] {
+            assert_eq!(run(&program, &v4(address, port)), run(&rest, &v4(address, port)));
+        }
+        assert_eq!(run(&program, &v6(0x7f40_0000_7f40_0000, 8)), run(&rest, &v6(0, 8)));
     }
 
     #[test]

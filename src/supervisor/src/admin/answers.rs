@@ -15,6 +15,8 @@ pub(crate) enum Answer {
     Metrics,
     /// JSON.
     Status,
+    /// The app's own metrics, from every worker.
+    AppMetrics,
     /// A rolling restart begins, and this is said.
     Restart(Response),
     /// The connection is a worker's channel from now on.
@@ -40,9 +42,17 @@ pub(crate) fn answer(request: &Request) -> Answer {
         ("GET" | "HEAD", "/readyz") => Answer::Readiness,
         ("GET" | "HEAD", "/metrics") => Answer::Metrics,
         ("GET" | "HEAD", "/status") => Answer::Status,
-        ("GET" | "HEAD", _) => text(404, "there are /livez, /readyz, /metrics, /status and POST /restart\n"),
+        ("GET", "/app-metrics") => Answer::AppMetrics,
+        ("GET" | "HEAD", _) => {
+            text(404, "there are /livez, /readyz, /metrics, /app-metrics, /status and POST /restart\n")
+        }
         _ => text(405, "only GET, and POST for /restart\n"),
     }
+}
+
+/// A line for people.
+pub(crate) fn text(status: u16, text: &str) -> Response {
+    Response::text(status, text)
 }
 
 pub(crate) fn readiness(readiness: &Readiness) -> Response {

@@ -93,6 +93,7 @@ impl Response {
             404 => "Not Found",
             405 => "Method Not Allowed",
             431 => "Request Header Fields Too Large",
+            501 => "Not Implemented",
             503 => "Service Unavailable",
             _ => "",
         };

@@ -9,7 +9,7 @@ mod metrics_page;
 mod snapshot;
 mod status_page;
 
-pub(crate) use answers::{Answer, answer, metrics, readiness, status};
+pub(crate) use answers::{Answer, answer, metrics, readiness, status, text};
 pub(crate) use channel::Stats;
 pub(crate) use http::{Request, Response};
 pub(crate) use snapshot::{Snapshot, WorkerSnapshot};
@@ -118,6 +118,13 @@ impl Admin {
                 self.connections.remove(&id);
             }
         }
+    }
+
+    /// Gives a connection away; somebody else answers its request.
+    pub(crate) fn give_away(&mut self, poll: &Poll, id: u64) -> Option<TcpStream> {
+        let stream = self.connections.remove(&id)?.into_stream();
+        poll.forget(&stream).ok()?;
+        Some(stream)
     }
 
     /// From here on the connection is a worker's channel.

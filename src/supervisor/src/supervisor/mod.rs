@@ -29,6 +29,8 @@ use crate::sys::signal::{Signal, SignalFd};
 use housekeeping::Housekeeping;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use trees::Tree;
 
@@ -105,6 +107,8 @@ struct Supervisor {
     follower: Follower,
     recycling: recycle::Limits,
     housekeeping: Housekeeping,
+    /// The app's own metrics are being collected.
+    collecting: Arc<AtomicBool>,
     /// What the workers write takes this way.
     relay: Option<Relay>,
 }
@@ -180,6 +184,10 @@ impl Supervisor {
             Answer::Readiness => admin::readiness(&self.fleet.readiness(self.now())),
             Answer::Metrics => admin::metrics(&self.snapshot()),
             Answer::Status => admin::status(&self.snapshot()),
+            Answer::AppMetrics => match self.app_metrics(id) {
+                Some(response) => response,
+                None => return,
+            },
             Answer::Restart(response) => {
                 self.dispatch(Event::Roll);
                 response

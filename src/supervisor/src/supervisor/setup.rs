@@ -20,6 +20,7 @@ use crate::sys::process;
 use crate::sys::signal::{Signal, SignalFd};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 impl Supervisor {
@@ -67,7 +68,7 @@ impl Supervisor {
             poll,
             signals,
             admin,
-            broker: Broker::new(shared_ports),
+            broker: Broker::new(shared_ports, flags.app_metrics.is_some()),
             fleet: Fleet::new(settings),
             trees: BTreeMap::new(),
             pid: std::process::id().cast_signed(),
@@ -77,6 +78,7 @@ impl Supervisor {
             follower: Follower::new(workers.count),
             recycling: flags.recycling,
             housekeeping: Housekeeping::of(&cgroup),
+            collecting: Arc::default(),
             relay: if flags.log_prefix { start_relay() } else { None },
             cgroup,
             workers,

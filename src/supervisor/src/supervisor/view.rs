@@ -2,13 +2,16 @@
 
 use super::Supervisor;
 use super::trees::{roots, tree_members};
-use crate::admin::{Snapshot, Stats, WorkerSnapshot};
+use crate::admin::{self, Response, Snapshot, Stats, WorkerSnapshot};
+use crate::app_metrics::{self, Target};
 use crate::fleet::{Generation, Phase, Time, Worker};
 use crate::procfs;
+use crate::sharing::Mode;
 use crate::sys::diag;
 use crate::sys::process::{self, Pid};
 use crate::tree::Member;
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Supervisor {
@@ -75,6 +78,33 @@ impl Supervisor {
             resident: mine().map(|p| p.resident_pages).sum::<u64>() * process::page_size(),
             node: worker.current.and_then(|generation| self.admin.stats(generation).reduce(Stats::add)),
         }
+    }
+
+    /// Has the app's own metrics collected. Answers what is to be said if that is not possible.
+    pub(super) fn app_metrics(&mut self, id: u64) -> Option<Response> {
+        let Some(source) = &self.flags.app_metrics else {
+            return Some(admin::text(404, "start the supervisor with --app-metrics /PATH\n"));
+        };
+        if self.mode != Mode::Slots {
+            return Some(admin::text(
+                501,
+                "workers that share the port by themselves cannot be asked one by one\n",
+            ));
+        }
+        if self.collecting.load(Ordering::Acquire) {
+            return Some(admin::text(503, "they are being collected already\n"));
+        }
+        let port = source.port.or(self.flags.main_port());
+        let targets = self.fleet.workers().iter().filter_map(|worker| {
+            let tree = self.trees.get(&worker.current?)?;
+            let address = tree.listens.iter().find(|address| Some(address.port()) == port)?;
+            Some(Target { worker: worker.id, slot: tree.slot, address: *address })
+        });
+        let (path, targets) = (source.path.clone(), targets.collect());
+        if let Some(client) = self.admin.give_away(&self.poll, id) {
+            app_metrics::answer(client, path, targets, &self.collecting);
+        }
+        None
     }
 
     /// Every connection to a declared port that some program has accepted, by its socket's inode.

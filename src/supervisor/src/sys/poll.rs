@@ -56,6 +56,11 @@ impl Poll {
         self.control(libc::EPOLL_CTL_MOD, fd.as_raw_fd(), token, interest)
     }
 
+    /// Stops watching something that stays open.
+    pub(crate) fn forget(&self, fd: &impl AsRawFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd.as_raw_fd(), 0, Interest::Read)
+    }
+
     fn control(&self, operation: libc::c_int, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
         let mut event = libc::epoll_event { events: interest.bits(), u64: token };
         // SAFETY: `event` lives across the call and the kernel copies it.

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::steering::Instruction;
+use std::time::Duration;
 
 /// An address in the form that system calls take.
 #[derive(Clone, Copy)]
@@ -88,6 +89,24 @@ pub(crate) fn bind_shared(address: SocketAddr, v6_only: bool) -> io::Result<Owne
 /// A TCP socket that nobody has bound yet.
 pub(crate) fn unbound() -> io::Result<OwnedFd> {
     tcp_socket(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0))
+}
+
+/// A connection from a chosen address; connecting, reading and writing each take at most `patience`.
+pub(crate) fn connect_from(
+    from: SocketAddrV4,
+    to: SocketAddrV4,
+    patience: Duration,
+) -> io::Result<TcpStream> {
+    let stream = TcpStream::from(tcp_socket(to.into())?);
+    // It bounds the connecting, too.
+    stream.set_write_timeout(Some(patience))?;
+    stream.set_read_timeout(Some(patience))?;
+    let fd = stream.as_raw_fd();
+    RawAddress::from(SocketAddr::V4(from)).bind(fd)?;
+    let to = RawAddress::from(SocketAddr::V4(to));
+    // SAFETY: `storage` holds an address of `length` bytes.
+    super::check(unsafe { libc::connect(fd, (&raw const to.storage).cast(), to.length) })?;
+    Ok(stream)
 }
 
 /// Starts listening, or changes the backlog of a socket that does.
