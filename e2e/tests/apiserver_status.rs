@@ -1,12 +1,28 @@
 //! The status: what it says, about which generation, and how rarely it is written.
 
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{LimitRange, ResourceQuota, Service},
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        core::v1::{LimitRange, ResourceQuota, Service},
+    },
+    jiff::{SignedDuration, Timestamp},
 };
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, UdpSocket},
+};
 use workerapp_api::{
     ConditionStatus, WorkerApp, WorkerAppStatus,
     condition::ConditionType::{self, Reconciled, ScalingActive},
@@ -26,7 +42,7 @@ async fn cloudnative_pg_11390_ready_speaks_of_the_generation_that_was_reconciled
     let fixture = Fixture::new().await?;
     let operator = fixture.operator().await?;
     fixture.apply("shop", app(json!({ "replicas": 2 }))).await?;
-    fixture.until_condition("shop", ConditionType::Ready, "False", "NotReady").await?;
+    fixture.until_condition("shop", ConditionType::Ready, "False", "RollingOut").await?;
     fixture.serve("shop", 2).await?;
     let ready = fixture.until_condition("shop", ConditionType::Ready, "True", "Ready").await?;
     ensure!(ready.message.contains("pods: 2, workers in each: 2"), "{}", ready.message);
@@ -184,7 +200,7 @@ async fn a_pod_that_cannot_start_is_told_in_its_own_words() -> Result<()> {
             json!({ "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
                 "message": "0/3 nodes are available: 3 Insufficient cpu." }] }),
             "Unschedulable",
-            "3 Insufficient cpu",
+            "3 Insufficient cpu; lower spec.resources.requests",
         ),
         (
             container(
@@ -192,7 +208,7 @@ async fn a_pod_that_cannot_start_is_told_in_its_own_words() -> Result<()> {
                 json!({}),
             ),
             "ImagePullBackOff",
-            "image localhost/app:1 can't be pulled: no such host",
+            "image localhost/app:1 can't be pulled: no such host; check spec.image and spec.imagePullSecrets",
         ),
         (
             container(json!({ "waiting": { "reason": "InvalidImageName" } }), json!({})),
@@ -205,7 +221,7 @@ async fn a_pod_that_cannot_start_is_told_in_its_own_words() -> Result<()> {
                 json!({}),
             ),
             "CreateContainerConfigError",
-            "secret \"s\" not found",
+            "secret \"s\" not found; create it, or correct spec.env",
         ),
         (
             container(
@@ -236,6 +252,77 @@ async fn a_pod_that_cannot_start_is_told_in_its_own_words() -> Result<()> {
     for reason in ["ImagePullBackOff", "CrashLoopBackOff", "OOMKilled", "Ready"] {
         ensure!(events.iter().filter(|told| *told == reason).count() == 1, "{reason} in {events:?}");
     }
+    fixture.end(operator).await
+}
+
+/// This computer's address beside the loopback one, as a pod's own would be.
+async fn own_address() -> Result<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").await?;
+    // Nothing is sent: the kernel only chooses the way.
+    socket.connect("198.18.0.11:9").await?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// Answers every request as a supervisor whose workers listen on another port, and counts them.
+async fn complaining_supervisor(listener: TcpListener, asked: Arc<AtomicUsize>) -> Result<()> {
+    loop {
+        let (mut stream, _) = listener.accept().await?;
+        let count = asked.fetch_add(1, Ordering::SeqCst);
+        let mut request = [0; 1024];
+        let size = stream.read(&mut request).await?;
+        ensure!(request[..size].starts_with(b"GET /readyz HTTP/1.1"), "an odd request");
+        let body = format!(
+            "worker 0 listens on port 8080; the declared port is 3000: set spec.port or the app's PORT\nworker 1 has not listened yet ({count} s)\n"
+        );
+        let answer =
+            format!("HTTP/1.1 503 Service Unavailable\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(answer.as_bytes()).await?;
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_is_not_ready_is_told_in_its_supervisors_words() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let operator = fixture.operator().await?;
+    let address = own_address().await?;
+    let listener = TcpListener::bind((address, 0)).await?;
+    let port = listener.local_addr()?.port();
+    let asked = Arc::new(AtomicUsize::new(0));
+    tokio::spawn(complaining_supervisor(listener, Arc::clone(&asked)));
+
+    fixture.apply("shop", app(json!({ "replicas": 1, "supervisor": { "adminPort": port } }))).await?;
+    let pod = fixture.pods("shop", 1).await?[0].name_any();
+    let started = Timestamp::now() - SignedDuration::from_secs(12);
+    let unready = json!({
+        "phase": "Running", "hostIP": "192.0.2.7", "hostIPs": [{ "ip": "192.0.2.7" }],
+        "podIP": address, "podIPs": [{ "ip": address }],
+        "conditions": [{ "type": "Ready", "status": "False", "lastTransitionTime": "2020-01-01T00:00:00Z" }],
+        "containerStatuses": [{
+            "name": names::CONTAINER_APP, "image": "a", "imageID": "a", "ready": false, "restartCount": 0,
+            "state": { "running": { "startedAt": started } },
+        }],
+    });
+    fixture.merge_status::<Pod>(&pod, unready).await?;
+
+    let told = fixture.until_condition("shop", ConditionType::Ready, "False", "NotReady").await?;
+    let words = "worker 0 listens on port 8080; the declared port is 3000: set spec.port or the app's PORT; worker 1 has not listened yet; its log";
+    ensure!(told.message.contains(words), "{}", told.message);
+    ensure!(told.message.contains(&format!("`kubectl logs {pod} -c app`")), "{}", told.message);
+    fixture.until_quiet(&operator).await?;
+    let events = fixture.events("shop").await?;
+    ensure!(events.iter().filter(|(reason, _)| reason == "NotReady").count() == 1, "{events:?}");
+
+    // It is asked again, and that costs no write: the seconds that differ are not told.
+    let before = asked.load(Ordering::SeqCst);
+    fixture.silent(&operator, "shop", Duration::from_secs(25)).await?;
+    ensure!((1..=3).contains(&(asked.load(Ordering::SeqCst) - before)), "{asked:?} times since {before}");
+
+    // Nobody asks a pod that is ready.
+    fixture.serve("shop", 1).await?;
+    fixture.until_condition("shop", ConditionType::Ready, "True", "Ready").await?;
+    let before = asked.load(Ordering::SeqCst);
+    fixture.silent(&operator, "shop", SILENCE).await?;
+    ensure!(asked.load(Ordering::SeqCst) == before);
     fixture.end(operator).await
 }
 
@@ -272,7 +359,7 @@ async fn an_app_that_cannot_be_read_is_told_and_delays_no_other() -> Result<()> 
         if told.is_some() {
             break;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let told = told.context("nothing was told")?;
     let message = told["message"].as_str().unwrap_or_default();

@@ -41,7 +41,7 @@ fn mistakes() -> Vec<Mistake> {
             "no-image",
             json!({ "image": "localhost/nothing-here:1" }),
             "ImagePullBackOff",
-            &["localhost/nothing-here:1"],
+            &["localhost/nothing-here:1", "check spec.image and spec.imagePullSecrets"],
         ),
         mistake("odd-image", json!({ "image": "UPPER case" }), "InvalidImageName", &["UPPER case"]),
         Mistake {
@@ -71,7 +71,7 @@ fn mistakes() -> Vec<Mistake> {
                 "ends-at-once",
                 json!({ "command": ["sh", "-c", "echo the database is on fire; exit 7"] }),
                 "CrashLoopBackOff",
-                &["exit code 7"],
+                &["exit code 7", "the database is on fire", "--previous`"],
             )
         },
         Mistake {
@@ -80,7 +80,7 @@ fn mistakes() -> Vec<Mistake> {
                 "never-listens",
                 env("HELLO_LISTEN", "no"),
                 "NotReady",
-                &["kubectl logs deploy/never-listens"],
+                &["has not listened yet", "kubectl logs never-listens-"],
             )
         },
         Mistake {
@@ -89,7 +89,10 @@ fn mistakes() -> Vec<Mistake> {
                 "other-port",
                 env("HELLO_PORT", "4000"),
                 "NotReady",
-                &["kubectl logs deploy/other-port"],
+                &[
+                    "listens on port 4000; the declared port is 3000: set spec.port",
+                    "kubectl logs other-port-",
+                ],
             )
         },
         Mistake {
@@ -98,26 +101,26 @@ fn mistakes() -> Vec<Mistake> {
                 "local-only",
                 env("HELLO_HOST", "127.0.0.1"),
                 "NotReady",
-                &["kubectl logs deploy/local-only"],
+                &["listens on 127.0.0.1 only", "make it listen on 0.0.0.0", "kubectl logs local-only-"],
             )
         },
         mistake(
             "too-big",
             json!({ "resources": { "requests": { "cpu": "900" } }, "workers": { "count": 1 } }),
             "Unschedulable",
-            &["no node takes it", "Insufficient cpu"],
+            &["no node takes it", "Insufficient cpu; lower spec.resources.requests"],
         ),
         mistake(
             "no-config-map",
             json!({ "envFrom": [{ "configMapRef": { "name": "absent" } }] }),
             "CreateContainerConfigError",
-            &["absent", "not found"],
+            &["absent", "not found; create it, or correct spec.env"],
         ),
         mistake(
             "no-secret-key",
             json!({ "env": [{ "name": "A", "valueFrom": { "secretKeyRef": { "name": "hidden", "key": "word" } } }] }),
             "CreateContainerConfigError",
-            &["hidden", "not found"],
+            &["hidden", "not found; create it, or correct spec.env"],
         ),
     ]
 }
@@ -147,15 +150,12 @@ async fn is_told(nodes: &Nodes, mistake: &Mistake) -> Result<()> {
         })
         .await?;
     }
-    // A pod that isn't ready may only be young: that is no event.
-    if mistake.reason != "NotReady" {
-        eventually(&format!("an event {} about {app}", mistake.reason), async || {
-            let events = nodes.events(app).await?;
-            ensure!(events.iter().any(|(reason, _)| reason == mistake.reason), "{events:?}");
-            Ok(())
-        })
-        .await?;
-    }
+    eventually(&format!("an event {} about {app}", mistake.reason), async || {
+        let events = nodes.events(app).await?;
+        ensure!(events.iter().any(|(reason, _)| reason == mistake.reason), "{events:?}");
+        Ok(())
+    })
+    .await?;
     Ok(())
 }
 
