@@ -152,6 +152,11 @@ fn summary(body: &str) -> Option<String> {
             None => groups.push((subject.into(), words, 0)),
         }
     }
+    // A worker that listens in the wrong place is the cause, and the others often only end since that place is taken.
+    let cause = |words: &str| words.starts_with("listens on ");
+    if groups.iter().any(|(_, words, _)| cause(words)) {
+        groups.retain(|(_, words, _)| cause(words));
+    }
     let texts = groups.iter().map(|(subject, words, others)| match others {
         0 => format!("{subject}{words}"),
         1 => format!("{subject}{words} (and 1 other worker)"),
@@ -185,13 +190,13 @@ fn uncounted(words: &str) -> String {
     {
         return before.into();
     }
-    match words.split_once("soon after its start, ") {
-        Some((before, times)) => {
-            let after = times.split_once(';').map(|(_, after)| format!(";{after}")).unwrap_or_default();
-            format!("{before}soon after its start{after}")
+    for counted in [" times in a row", " starts in a row"] {
+        if let Some((before, after)) = words.split_once(counted) {
+            let before = before.trim_end_matches(|char: char| char.is_ascii_digit());
+            return format!("{before}several{counted}{after}");
         }
-        None => words.into(),
     }
+    words.into()
 }
 
 #[cfg(test)]
@@ -221,8 +226,16 @@ mod tests {
             (
                 "worker 0 has not listened yet (3 s)\nworker 1 ended (exit code 1) soon after its start, 3 times in a row; see its own log\nworker 2 has not listened yet (4 s)\nworker 3 has not listened yet (4 s)\n",
                 Some(
-                    "worker 0 has not listened yet (and 2 other workers); worker 1 ended (exit code 1) soon after its start; see its own log",
+                    "worker 0 has not listened yet (and 2 other workers); worker 1 ended (exit code 1) soon after its start, several times in a row; see its own log",
                 ),
+            ),
+            (
+                "worker 0 ended (exit code 1), 9 starts in a row have failed\nworker 1 listens on port 4000; the declared port is 3000\n",
+                Some("worker 1 listens on port 4000; the declared port is 3000"),
+            ),
+            (
+                "worker 0 ended (exit code 1), 12 starts in a row have failed\n",
+                Some("worker 0 ended (exit code 1), several starts in a row have failed"),
             ),
             ("stopping\n", Some("stopping")),
             ("a\u{1b}[31mred\u{7}\n", Some("a[31mred")),
