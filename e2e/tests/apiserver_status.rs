@@ -263,7 +263,7 @@ async fn own_address() -> Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// Answers every request as a supervisor whose workers listen on another port, and counts them.
+/// Answers every request as a supervisor whose workers don't listen, and counts them.
 async fn complaining_supervisor(listener: TcpListener, asked: Arc<AtomicUsize>) -> Result<()> {
     loop {
         let (mut stream, _) = listener.accept().await?;
@@ -271,9 +271,8 @@ async fn complaining_supervisor(listener: TcpListener, asked: Arc<AtomicUsize>) 
         let mut request = [0; 1024];
         let size = stream.read(&mut request).await?;
         ensure!(request[..size].starts_with(b"GET /readyz HTTP/1.1"), "an odd request");
-        let body = format!(
-            "worker 0 listens on port 8080; the declared port is 3000: set spec.port or the app's PORT\nworker 1 has not listened yet ({count} s)\n"
-        );
+        let line = |worker: u8| format!("worker {worker} has not listened yet ({count} s)\n");
+        let body = line(0) + &line(1);
         let answer =
             format!("HTTP/1.1 503 Service Unavailable\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         stream.write_all(answer.as_bytes()).await?;
@@ -305,7 +304,7 @@ async fn a_pod_that_is_not_ready_is_told_in_its_supervisors_words() -> Result<()
     fixture.merge_status::<Pod>(&pod, unready).await?;
 
     let told = fixture.until_condition("shop", ConditionType::Ready, "False", "NotReady").await?;
-    let words = "worker 0 listens on port 8080; the declared port is 3000: set spec.port or the app's PORT; worker 1 has not listened yet; its log";
+    let words = "worker 0 has not listened yet (and 1 other worker); its log";
     ensure!(told.message.contains(words), "{}", told.message);
     ensure!(told.message.contains(&format!("`kubectl logs {pod} -c app`")), "{}", told.message);
     fixture.until_quiet(&operator).await?;
