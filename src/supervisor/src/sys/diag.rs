@@ -32,15 +32,18 @@ pub(crate) fn connections(ports: &[u16]) -> io::Result<Vec<Connection>> {
         OwnedFd::from_raw_fd(super::check(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_SOCK_DIAG))?)
     };
     let mut found = Vec::new();
+    // With one port the kernel picks its connections; the others, those to databases say, are not even copied.
+    let only = if let [port] = ports { *port } else { 0 };
     for family in [libc::AF_INET, libc::AF_INET6] {
-        send(&socket, &request(family as u8))?;
+        send(&socket, &request(family as u8, only))?;
         while receive(&socket, |record| found.extend(parse(record)))? {}
     }
     found.retain(|connection| ports.contains(&connection.port));
     Ok(found)
 }
 
-fn request(family: u8) -> [u8; REQUEST_LENGTH] {
+/// `port` 0: any.
+fn request(family: u8, port: u16) -> [u8; REQUEST_LENGTH] {
     let mut bytes = [0; REQUEST_LENGTH];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     put(0, &(REQUEST_LENGTH as u32).to_ne_bytes());
@@ -48,6 +51,7 @@ fn request(family: u8) -> [u8; REQUEST_LENGTH] {
     put(6, &((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16).to_ne_bytes());
     put(16, &[family, libc::IPPROTO_TCP as u8]);
     put(20, &(ESTABLISHED | CLOSE_WAIT).to_ne_bytes());
+    put(24, &port.to_be_bytes());
     bytes
 }
 
@@ -112,7 +116,11 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let client = TcpStream::connect(address).unwrap();
         let peer = client.local_addr().unwrap();
-        let find = || connections(&[address.port()]).unwrap();
+        let find = || {
+            let found = connections(&[address.port()]).unwrap();
+            assert_eq!(connections(&[address.port(), 1]).unwrap(), found, "one port or several");
+            found
+        };
         assert_eq!(find(), [Connection { port: address.port(), peer, inode: 0 }]);
         let (accepted, _) = listener.accept().unwrap();
         let inode = std::fs::metadata(format!("/proc/self/fd/{}", accepted.as_raw_fd())).unwrap().ino();
@@ -135,7 +143,7 @@ mod tests {
         record[4..6].copy_from_slice(&20_u16.to_ne_bytes());
         record[16] = 2;
         let two = [&record[..], &record[..]].concat();
-        crate::testing::with_damaged(&[&record, &two, &request(2), &request(10)], |bytes| {
+        crate::testing::with_damaged(&[&record, &two, &request(2, 80), &request(10, 0)], |bytes| {
             let mut rest = bytes;
             let mut messages = 0;
             while let Some((_, body, after)) = message(rest) {
