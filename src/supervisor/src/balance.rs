@@ -19,6 +19,9 @@
 //! address translation, 1.15 and 1.32. With shedding it has at most 1.15 times the mean after 4 looks (5 s) in 99 of 100 runs
 //! and after 6 (7.5 s) in all; the same for 2 to 16 workers. Programs that are not asked, whose clients renew their connections
 //! twice a minute: 1.08 times on average, where it is 1.15 without weights.
+//!
+//! Measured with real programs, 3 workers and 100 connections, after one worker was killed (50, 50 and 0): Node at most 1.15 after
+//! 6 s; uvicorn, whose clients renewed their connections every 25 s, after 13 s.
 
 use crate::fleet::Generation;
 use std::collections::{BTreeMap, BTreeSet};
