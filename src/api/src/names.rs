@@ -10,6 +10,9 @@ pub const FIELD_MANAGER: &str = "workerapp-operator";
 /// up: a field without any owner would fall back to its default of 1.
 pub const HANDOVER_MANAGER: &str = "workerapp-operator-handover";
 
+/// Field manager of a write that replaces lists which could not be merged; it owns nothing for long.
+pub const REPAIR_MANAGER: &str = "workerapp-operator-repair";
+
 /// Label: the app's name. In the selector, so it can never change.
 pub const LABEL_NAME: &str = "app.kubernetes.io/name";
 /// Label: the app's name again, for tools that tell installations apart. In the selector, so it can never change.

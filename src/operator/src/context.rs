@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use kube::Client;
@@ -47,7 +47,22 @@ pub(crate) struct Settings {
 /// Spares the comparison while nothing moves. And should the API server ever change a field in a way that the comparison doesn't
 /// foresee, the answer to the first apply is remembered as what that apply leads to, and no second one follows.
 #[derive(Debug, Default)]
-pub(crate) struct Settled(Mutex<HashMap<Key, Vec<Verdict>>>);
+pub(crate) struct Settled {
+    verdicts: Mutex<HashMap<Key, Vec<Verdict>>>,
+    sent: Mutex<HashMap<Key, Vec<Repeat>>>,
+}
+
+/// How often the same was written.
+#[derive(Debug)]
+struct Repeat {
+    kind: Kind,
+    digest: Box<str>,
+    since: Instant,
+    count: u32,
+}
+
+/// Within which time writes of the same are counted.
+const REPEAT_WINDOW: Duration = Duration::from_mins(1);
 
 #[derive(Debug, PartialEq)]
 struct Verdict {
@@ -65,21 +80,41 @@ impl Settled {
     /// Whether `live` is known to be what sending the object with `digest` leads to.
     pub(crate) fn knows(&self, kind: Kind, live: &Object, digest: &str) -> bool {
         let verdict = Self::verdict(kind, live, digest);
-        lock(&self.0).get(&live.key).is_some_and(|verdicts| verdicts.contains(&verdict))
+        lock(&self.verdicts).get(&live.key).is_some_and(|verdicts| verdicts.contains(&verdict))
     }
 
     /// Remembers that.
     pub(crate) fn learn(&self, kind: Kind, live: &Object, digest: &str) {
         let verdict = Self::verdict(kind, live, digest);
-        let mut settled = lock(&self.0);
+        let mut settled = lock(&self.verdicts);
         let verdicts = settled.entry(live.key.clone()).or_default();
         verdicts.retain(|other| other.kind != kind);
         verdicts.push(verdict);
     }
 
+    /// How often the same was written within the last minute.
+    pub(crate) fn repeats(&self, kind: Kind, app: &Key, digest: &str) -> u32 {
+        let sent = lock(&self.sent);
+        let repeats = sent.get(app).into_iter().flatten();
+        let mut same = repeats.filter(|repeat| repeat.kind == kind && *repeat.digest == *digest);
+        same.find(|repeat| repeat.since.elapsed() < REPEAT_WINDOW).map_or(0, |repeat| repeat.count)
+    }
+
+    /// Counts one more write.
+    pub(crate) fn wrote(&self, kind: Kind, app: &Key, digest: &str) {
+        let mut sent = lock(&self.sent);
+        let repeats = sent.entry(app.clone()).or_default();
+        repeats.retain(|repeat| repeat.since.elapsed() < REPEAT_WINDOW);
+        match repeats.iter_mut().find(|repeat| repeat.kind == kind && *repeat.digest == *digest) {
+            Some(repeat) => repeat.count += 1,
+            None => repeats.push(Repeat { kind, digest: digest.into(), since: Instant::now(), count: 1 }),
+        }
+    }
+
     /// Forgets an app that is gone.
     pub(crate) fn forget(&self, app: &Key) {
-        lock(&self.0).remove(app);
+        lock(&self.sent).remove(app);
+        lock(&self.verdicts).remove(app);
     }
 }
 

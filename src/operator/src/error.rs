@@ -194,6 +194,12 @@ impl Error {
             }
             409 | 404 => Self::Conflict { kind, name },
             400 | 403 | 422 => Self::Rejected { kind, name, message: server_words(&status) },
+            // The server's own way of refusing a list with the same key twice, or a value of the wrong form.
+            500 if message.contains("failed to create typed patch object")
+                || message.contains("unable to convert unstructured") =>
+            {
+                Self::Rejected { kind, name, message }
+            }
             500 if message.contains("range is full") => Self::NodePortsExhausted,
             code => Self::ApiUnavailable { kind, name, message: format!("{message} ({code})") },
         }

@@ -4,7 +4,7 @@
 //! question is whether the wanted object is *contained* in the live one, by the rules by which the API server merges:
 //! maps by key, some lists by the key of their items, every other list as a whole.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use workerapp_api::Quantity;
 
 /// Lists that are merged by a key of their items: the field, and the keys.
@@ -46,18 +46,58 @@ const DROPPED_WHEN_ZERO: [&str; 11] = [
 const DEFAULTED_WHEN_ZERO: [&str; 5] =
     ["periodSeconds", "timeoutSeconds", "successThreshold", "failureThreshold", "path"];
 
+/// Objects that the API server takes as a whole: what is live in them and not wanted is a difference too.
+const WHOLE: [&str; 9] = [
+    "selector",
+    "labelSelector",
+    "namespaceSelector",
+    "nodeSelector",
+    "secretKeyRef",
+    "configMapKeyRef",
+    "fieldRef",
+    "resourceFieldRef",
+    "scaleTargetRef",
+];
+
 /// Where `live` does not contain `wanted`: the path of the first difference, for the log.
 pub(crate) fn difference(live: &Value, wanted: &Value) -> Option<String> {
-    difference_at("", "", live, wanted).map(|path| path.trim_start_matches('.').to_owned())
+    let root = Place { parent: "", field: "", whole: false };
+    root.difference(live, wanted).map(|path| path.trim_start_matches('.').to_owned())
 }
 
-/// `parent` and `field` are the names of the two fields above.
-fn difference_at(parent: &str, field: &str, live: &Value, wanted: &Value) -> Option<String> {
-    match (live, wanted) {
-        (_, Value::Null) => None,
-        (Value::Object(live), Value::Object(wanted)) => wanted.iter().find_map(|(name, wanted)| {
+/// Where in the object a comparison stands.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// The names of the two fields above.
+    parent: &'a str,
+    field: &'a str,
+    /// Inside of something that is taken as a whole.
+    whole: bool,
+}
+
+impl<'a> Place<'a> {
+    fn below(self, field: &'a str) -> Self {
+        Self { parent: self.field, field, whole: self.whole || WHOLE.contains(&field) }
+    }
+
+    fn difference(self, live: &'a Value, wanted: &'a Value) -> Option<String> {
+        match (live, wanted) {
+            (_, Value::Null) => None,
+            (Value::Object(live), Value::Object(wanted)) => self.in_objects(live, wanted),
+            (Value::Array(live), Value::Array(wanted)) => self.in_lists(live, wanted),
+            _ if live == wanted => None,
+            _ if QUANTITY_MAPS.contains(&self.parent) || QUANTITIES.contains(&self.field) => {
+                (!same_quantity(live, wanted)).then(String::new)
+            }
+            _ if is_zero(wanted) && DEFAULTED_WHEN_ZERO.contains(&self.field) => None,
+            _ => Some(String::new()),
+        }
+    }
+
+    fn in_objects(self, live: &'a Map<String, Value>, wanted: &'a Map<String, Value>) -> Option<String> {
+        let missing_or_other = wanted.iter().find_map(|(name, wanted)| {
             let below = match live.get(name) {
-                Some(live) => difference_at(field, name, live, wanted)?,
+                Some(live) => self.below(name).difference(live, wanted)?,
                 None if wanted.is_null()
                     || (is_zero(wanted) && DROPPED_WHEN_ZERO.contains(&name.as_str())) =>
                 {
@@ -66,34 +106,46 @@ fn difference_at(parent: &str, field: &str, live: &Value, wanted: &Value) -> Opt
                 None => String::new(),
             };
             Some(format!(".{name}{below}"))
-        }),
-        (Value::Array(live), Value::Array(wanted)) => list_difference(parent, field, live, wanted),
-        _ if live == wanted => None,
-        _ if QUANTITY_MAPS.contains(&parent) || QUANTITIES.contains(&field) => {
-            (!same_quantity(live, wanted)).then(String::new)
-        }
-        _ if is_zero(wanted) && DEFAULTED_WHEN_ZERO.contains(&field) => None,
-        _ => Some(String::new()),
+        });
+        missing_or_other.or_else(|| {
+            let added =
+                live.iter().find(|(name, live)| !wanted.contains_key(*name) && !is_default(name, live));
+            added.filter(|_| self.whole).map(|(name, _)| format!(".{name}"))
+        })
+    }
+
+    fn in_lists(self, live: &'a [Value], wanted: &'a [Value]) -> Option<String> {
+        let Some((_, keys)) =
+            KEYED_LISTS.iter().find(|(name, _)| *name == self.field).filter(|_| !self.whole)
+        else {
+            if live.len() != wanted.len() {
+                return Some(String::new());
+            }
+            let item = Self { whole: true, ..self };
+            let mut items = live.iter().zip(wanted).enumerate();
+            return items
+                .find_map(|(at, (live, wanted))| Some(format!("[{at}]{}", item.difference(live, wanted)?)));
+        };
+        wanted.iter().enumerate().find_map(|(at, wanted)| {
+            let below = match live.iter().find(|live| same_item(self.field, keys, live, wanted)) {
+                Some(live) => self.difference(live, wanted)?,
+                None => String::new(),
+            };
+            Some(format!("[{at}]{below}"))
+        })
     }
 }
 
-fn list_difference(parent: &str, field: &str, live: &[Value], wanted: &[Value]) -> Option<String> {
-    let Some((_, keys)) = KEYED_LISTS.iter().find(|(name, _)| *name == field) else {
-        if live.len() != wanted.len() {
-            return Some(String::new());
-        }
-        let mut items = live.iter().zip(wanted).enumerate();
-        return items.find_map(|(at, (live, wanted))| {
-            Some(format!("[{at}]{}", difference_at(parent, field, live, wanted)?))
-        });
-    };
-    wanted.iter().enumerate().find_map(|(at, wanted)| {
-        let below = match live.iter().find(|live| same_item(field, keys, live, wanted)) {
-            Some(live) => difference_at(parent, field, live, wanted)?,
-            None => String::new(),
-        };
-        Some(format!("[{at}]{below}"))
-    })
+/// What the API server fills in by itself inside of such wholes.
+fn is_default(name: &str, value: &Value) -> bool {
+    match name {
+        "apiVersion" => value == "v1",
+        "divisor" => value == "0",
+        "expirationSeconds" => value == 3600,
+        "scheme" => value == "HTTP",
+        "protocol" => value == "TCP",
+        _ => value.is_null() || value.as_object().is_some_and(Map::is_empty),
+    }
 }
 
 /// Whether two items of a keyed list are the same one.
@@ -149,6 +201,20 @@ mod tests {
                 json!({"metrics": [{"type": "Resource"}, {}]}),
                 json!({"metrics": [{"type": "Resource"}]}),
             ),
+            // What is taken as a whole may not hold more, but for what the API server fills in.
+            (false, json!({"selector": {"a": "1", "b": "2"}}), json!({"selector": {"a": "1"}})),
+            (false, json!({"nodeSelector": {"a": "1", "b": "2"}}), json!({"nodeSelector": {"a": "1"}})),
+            (
+                false,
+                json!({"tolerations": [{"key": "k", "effect": "NoSchedule"}]}),
+                json!({"tolerations": [{"key": "k"}]}),
+            ),
+            (
+                true,
+                json!({"env": [{"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "p"}}}]}),
+                json!({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "p"}}}]}),
+            ),
+            (true, json!({"labels": {"a": "1", "b": "2"}}), json!({"labels": {"a": "1"}})),
             // Lists with keys may hold more, and in another order.
             (
                 true,

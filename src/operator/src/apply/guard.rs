@@ -30,7 +30,7 @@ pub(super) async fn find(context: &Context, owner: &Owner, kind: Kind) -> Result
     Ok(Some(live))
 }
 
-async fn fetch(context: &Context, owner: &Owner, kind: Kind) -> Result<Option<Object>, Error> {
+pub(super) async fn fetch(context: &Context, owner: &Owner, kind: Kind) -> Result<Option<Object>, Error> {
     let api = kind.api(&context.client, Some(&owner.key.namespace));
     let found = bounded(api.get_opt(&owner.key.name)).await;
     let found =

@@ -6,12 +6,14 @@
 //!
 //! - `guard`: finds the child, and refuses one that isn't the app's
 //! - `compare`: whether there is anything to send
+//! - `repair`: clears the way for an apply that another manager's fields keep from being valid
 //! - `replicas`: hands `spec.replicas` over between the operator and an autoscaler
 //! - `node_port`: says who holds a node port
 
 pub(crate) mod compare;
 mod guard;
 pub(crate) mod node_port;
+mod repair;
 mod replicas;
 
 use std::sync::Arc;
@@ -24,11 +26,14 @@ use workerapp_api::{WorkerApp, names};
 use workerapp_plan::Children;
 
 use crate::{
-    cache::{Key, Object},
+    cache::{Change, Key, Object},
     context::{Context, bounded},
     error::Error,
     kind::Kind,
 };
+
+/// How often the same thing is sent within a minute before it is taken for a fight with somebody who undoes it.
+const MOST_REPEATS: u32 = 5;
 
 /// The app in whose name children are written.
 #[derive(Clone, Debug)]
@@ -65,27 +70,41 @@ impl Applied {
 struct Child {
     kind: Kind,
     body: Value,
+    /// The fewest pods that an autoscaler may be handed: it never starts from none.
+    least_replicas: i64,
 }
 
 /// Applies `children` for `owner`.
 ///
-/// The autoscaler goes first when it is dropped, and comes last when it is wanted: it never meets a Deployment whose
-/// replicas someone else sets.
+/// While an autoscaler stands, nobody else may set the number of pods: one that is dropped goes before the Deployment's
+/// replicas come back, and none is made for a Deployment that isn't the app's.
 pub(crate) async fn apply(context: &Context, owner: &Owner, children: &Children) -> Applied {
     let mut applied = Applied::default();
-    if children.autoscaler.is_none()
-        && let Err(error) = remove(context, owner, Kind::HorizontalPodAutoscaler).await
-    {
-        applied.errors.push(error);
+    let mut deployment = Child::new(Kind::Deployment, owner, &children.deployment);
+    match &children.autoscaler {
+        Some(autoscaler) => {
+            deployment.least_replicas = i64::from(autoscaler.spec.min_replicas.unwrap_or(1)).max(1);
+        }
+        None => {
+            if let Err(error) = remove(context, owner, &deployment).await {
+                applied.errors.push(error);
+                deployment.leave_replicas();
+            }
+        }
     }
-    let deployment = ensure(context, owner, Child::new(Kind::Deployment, owner, &children.deployment)).await;
+    let deployment = ensure(context, owner, deployment).await;
+    let foreign = matches!(&deployment, Err(Failed { error: Error::NameClash { .. }, .. }));
     applied.deployment = applied.collect(deployment);
     let service = ensure(context, owner, Child::new(Kind::Service, owner, &children.service)).await;
     applied.service = applied.collect(service);
     if let Some(autoscaler) = &children.autoscaler {
         let child = Child::new(Kind::HorizontalPodAutoscaler, owner, autoscaler);
-        let autoscaler = ensure(context, owner, child).await;
-        applied.autoscaler = applied.collect(autoscaler);
+        if foreign {
+            applied.errors.extend(remove(context, owner, &child).await.err());
+        } else {
+            let autoscaler = ensure(context, owner, child).await;
+            applied.autoscaler = applied.collect(autoscaler);
+        }
     }
     applied
 }
@@ -119,7 +138,17 @@ impl Child {
             "controller": true,
             "blockOwnerDeletion": true,
         }]);
-        Self { kind, body }
+        Self { kind, body, least_replicas: 0 }
+    }
+
+    /// Leaves the number of pods to the autoscaler that still stands. Another digest, since another object is sent.
+    fn leave_replicas(&mut self) {
+        let digest = format!("{}-unscaled", self.digest());
+        if let Some(spec) = self.body["spec"].as_object_mut()
+            && spec.remove("replicas").is_some()
+        {
+            self.body["metadata"]["annotations"][names::ANNOTATION_APPLIED] = digest.into();
+        }
     }
 
     fn digest(&self) -> &str {
@@ -144,6 +173,9 @@ async fn ensure(context: &Context, owner: &Owner, child: Child) -> Result<Arc<Ob
         }
     };
     replicas::release(context, owner, &child, &object).await.map_err(failed(Some(&object)))?;
+    if object.claims.repair {
+        repair::disown(context, owner, child.kind).await.map_err(failed(Some(&object)))?;
+    }
     Ok(object)
 }
 
@@ -177,20 +209,45 @@ async fn send(
     child: &Child,
     live: Option<&Object>,
 ) -> Result<Arc<Object>, Error> {
-    let mut body = child.body.clone();
-    if let Some(live) = live {
-        // Should another object have taken that one's place by now, the API server refuses.
-        body["metadata"]["uid"] = json!(&*live.uid);
+    if context.settled.repeats(child.kind, &owner.key, child.digest()) >= MOST_REPEATS {
+        // Somebody undoes each write at once; the backoff between tries keeps that from becoming a storm.
+        return Err(Error::Conflict { kind: child.kind, name: owner.key.name.to_string() });
     }
-    match patch(context, owner, child.kind, names::FIELD_MANAGER, &body).await {
-        Ok(object) => {
-            context.settled.learn(child.kind, &object, child.digest());
+    let mut answer = try_send(context, owner, child, live).await;
+    if let (Err(kube::Error::Api(status)), Some(live)) = (&answer, live)
+        && status.code == 422
+        && repair::can_help(child, live)
+        && repair::replace(context, owner, child, live).await.is_ok()
+    {
+        answer = try_send(context, owner, child, Some(live)).await;
+    }
+    match answer {
+        Ok((object, change)) => {
+            context.settled.wrote(child.kind, &owner.key, child.digest());
+            // Where the watch was faster, somebody has written since: that is for the next look to compare.
+            if change != Change::Stale {
+                context.settled.learn(child.kind, &object, child.digest());
+            }
             tracing::info!(kind = %child.kind, "applied");
             Ok(object)
         }
         Err(error) if child.kind == Kind::Service => Err(node_port::explain(context, owner, error).await),
         Err(error) => Err(Error::from_write(child.kind, &owner.key.namespace, &owner.key.name, error)),
     }
+}
+
+async fn try_send(
+    context: &Context,
+    owner: &Owner,
+    child: &Child,
+    live: Option<&Object>,
+) -> kube::Result<(Arc<Object>, Change)> {
+    let mut body = child.body.clone();
+    if let Some(live) = live {
+        // Should another object have taken that one's place by now, the API server refuses.
+        body["metadata"]["uid"] = json!(&*live.uid);
+    }
+    patch(context, owner, child.kind, names::FIELD_MANAGER, &body).await
 }
 
 /// One server-side apply; the answer goes into the cache, so that the next look sees it even before the watch tells.
@@ -200,20 +257,25 @@ async fn patch(
     kind: Kind,
     manager: &str,
     body: &Value,
-) -> kube::Result<Arc<Object>> {
+) -> kube::Result<(Arc<Object>, Change)> {
     context.metrics.write(kind.as_str(), "apply");
     let api = kind.api(&context.client, Some(&owner.key.namespace));
     let params = PatchParams::apply(manager).force();
     let answer: DynamicObject = bounded(api.patch(&owner.key.name, &params, &Patch::Apply(body))).await?;
-    let (object, _) = context.caches[kind].insert(Object::new(kind, answer));
-    Ok(object)
+    Ok(context.caches[kind].insert(Object::new(kind, answer)))
 }
 
-/// Deletes a child that the spec dropped: only the very object that is in the cache, and only if it is the app's.
-async fn remove(context: &Context, owner: &Owner, kind: Kind) -> Result<(), Error> {
-    let Some(live) = context.caches[kind].get(&owner.key) else { return Ok(()) };
-    if live.deleting || !live.controlled_by(&owner.uid) {
+/// Deletes the autoscaler that the spec dropped: only the very object that was seen, and only if it is the app's.
+///
+/// An error means that it still stands.
+async fn remove(context: &Context, owner: &Owner, child: &Child) -> Result<(), Error> {
+    let kind = Kind::HorizontalPodAutoscaler;
+    let Some(live) = dropped(context, owner, child).await? else { return Ok(()) };
+    if !live.controlled_by(&owner.uid) {
         return Ok(());
+    }
+    if live.deleting {
+        return Err(Error::ChildTerminating { kind, name: owner.key.name.to_string() });
     }
     context.metrics.write(kind.as_str(), "delete");
     let params = DeleteParams::background().preconditions(Preconditions {
@@ -224,8 +286,32 @@ async fn remove(context: &Context, owner: &Owner, kind: Kind) -> Result<(), Erro
     match bounded(api.delete(&owner.key.name, &params)).await {
         Err(kube::Error::Api(status)) if status.is_not_found() => {}
         Err(error) => return Err(Error::from_write(kind, &owner.key.namespace, &owner.key.name, error)),
-        Ok(_) => tracing::info!(%kind, "deleted: the spec no longer asks for it"),
+        Ok(answer) => {
+            tracing::info!(%kind, "deleted: the spec no longer asks for it");
+            // With finalizers it still stands, and the answer is the object itself.
+            let held =
+                |object: DynamicObject| object.metadata.finalizers.is_some_and(|held| !held.is_empty());
+            if answer.left().is_some_and(held) {
+                return Err(Error::ChildTerminating { kind, name: owner.key.name.to_string() });
+            }
+        }
     }
     context.caches[kind].remove(&owner.key, &live.uid);
     Ok(())
+}
+
+/// The autoscaler as it stands. One that lost the operator's label isn't in the cache; so the API server is asked too, at the one
+/// moment when it matters: before replicas are sent that the operator didn't send before.
+async fn dropped(context: &Context, owner: &Owner, child: &Child) -> Result<Option<Arc<Object>>, Error> {
+    let kind = Kind::HorizontalPodAutoscaler;
+    if let Some(live) = context.caches[kind].get(&owner.key) {
+        return Ok(Some(live));
+    }
+    let deployment = context.caches[Kind::Deployment].get(&owner.key);
+    let takes_over = !child.body["spec"]["replicas"].is_null()
+        && deployment.is_some_and(|deployment| !deployment.claims.ours);
+    if !takes_over {
+        return Ok(None);
+    }
+    Ok(guard::fetch(context, owner, kind).await?.map(Arc::new))
 }

@@ -21,7 +21,7 @@ pub(super) async fn keep(
     if !lets_go {
         return Ok(());
     }
-    let number = live.json()["spec"]["replicas"].clone();
+    let number = live.json()["spec"]["replicas"].as_i64().unwrap_or(1).max(child.least_replicas);
     claim(context, owner, live, json!({ "replicas": number })).await
 }
 

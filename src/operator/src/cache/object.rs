@@ -52,13 +52,15 @@ pub struct Controller {
     pub uid: Box<str>,
 }
 
-/// Who claims `spec.replicas` of a Deployment, from its managed fields.
+/// Who claims what of an object, from its managed fields: `spec.replicas` of a Deployment, unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
     /// The operator's own field manager.
     pub ours: bool,
     /// The manager that keeps the number while it changes hands.
     pub handover: bool,
+    /// The manager of a repair owns fields of this object, whatever its kind.
+    pub repair: bool,
 }
 
 /// An object of the cluster, reduced to what the operator looks at.
@@ -201,7 +203,12 @@ fn claims(object: &DynamicObject) -> Claims {
                 && entry.fields_v1.as_ref().is_some_and(|fields| !fields.0["f:spec"]["f:replicas"].is_null())
         })
     };
-    Claims { ours: held_by(names::FIELD_MANAGER), handover: held_by(names::HANDOVER_MANAGER) }
+    let mut managers = object.metadata.managed_fields.iter().flatten();
+    Claims {
+        ours: held_by(names::FIELD_MANAGER),
+        handover: held_by(names::HANDOVER_MANAGER),
+        repair: managers.any(|entry| entry.manager.as_deref() == Some(names::REPAIR_MANAGER)),
+    }
 }
 
 fn hash(value: &Value) -> u64 {
