@@ -453,6 +453,16 @@ pub struct SupervisorSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_requests: Option<i32>,
+    /// The app's own metrics, which each worker counts for itself: where it serves them, as `/PATH` on `spec.port` or as `PORT/PATH`
+    /// on another declared port. The supervisor asks every worker and shows all at `/app-metrics` of its port, each sample with
+    /// the label `worker`. Default: none. Example: `/metrics`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rule::app_metrics())]
+    #[schemars(length(max = 256))]
+    pub app_metrics: Option<String>,
+    /// Puts `[worker N] ` before each line that a worker writes. Default: false, and lines are passed on untouched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_prefix: Option<bool>,
     /// Whether Node programs get a small module, through `NODE_OPTIONS`, that ends keep-alive connections in order when a
     /// worker stops and measures the event loop. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -201,6 +201,13 @@ pub(crate) fn quantities(generator: &mut SchemaGenerator) -> Schema {
     })
 }
 
+pub(crate) fn app_metrics() -> Rule {
+    rule(
+        "self.matches('^[0-9]{0,5}/[^ ]*$')",
+        "appMetrics must be a path, with the port before it where it isn't spec.port; examples: /metrics, 3001/metrics",
+    )
+}
+
 pub(crate) fn stop_signal() -> Rule {
     rule(
         "self in ['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH']",

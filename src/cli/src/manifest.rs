@@ -49,6 +49,7 @@ fn parse(file: &str, text: &str) -> Result<Vec<WorkerApp>, Error> {
     let schema = schema_of(&crd::manifest());
     let apps: Vec<_> = documents
         .into_iter()
+        .flat_map(items)
         .filter(|document| {
             document["kind"] == "WorkerApp" && document["apiVersion"] == "workerapp.dev/v1alpha1"
         })
@@ -85,12 +86,37 @@ fn check(file: &str, schema: &Value, document: Value) -> Result<WorkerApp, Error
     if let Some(rules) = rules.filter(|rules| !rules.is_empty()) {
         return Err(Error::Rules { file, name, rules });
     }
-    serde_path_to_error::deserialize(document).map_err(|error| Error::Field {
+    serde_path_to_error::deserialize(without_nulls(document)).map_err(|error| Error::Field {
         file,
         name,
         field: error.path().to_string(),
         error: error.into_inner().to_string(),
     })
+}
+
+/// Null means unset, as it does to the API server.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let set = fields.into_iter().filter(|(_, field)| !field.is_null());
+            Value::Object(set.map(|(name, field)| (name, without_nulls(field))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}
+
+/// The document itself, or what stands in a `List` such as `kubectl get -o yaml` prints.
+fn items(document: Value) -> Vec<Value> {
+    match document {
+        Value::Object(mut fields) if fields.get("kind").is_some_and(|kind| kind == "List") => {
+            match fields.remove("items") {
+                Some(Value::Array(items)) => items,
+                _ => Vec::new(),
+            }
+        }
+        document => vec![document],
+    }
 }
 
 /// The scalar at a path such as `spec.ports[0].name`.
@@ -148,6 +174,14 @@ mod tests {
     fn resources_of_other_names_are_let_through() {
         let text = format!("{GOOD}, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}");
         assert_eq!(parse("f", &text).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_kubectl_prints_can_be_read_and_null_is_unset() {
+        let item = format!("{GOOD}, env: null, replicas: null}}").replace('\n', "\n  ");
+        let text = format!("apiVersion: v1\nkind: List\nitems:\n- {item}\n");
+        let apps = parse("f", &text).unwrap();
+        assert_eq!((apps.len(), apps[0].spec.replicas), (1, None));
     }
 
     #[test]

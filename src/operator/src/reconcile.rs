@@ -52,6 +52,10 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
     };
     let told = status::update(context, &look).await;
     log(&applied.errors, matches!(told.news, Ok(true)));
+    if let Err(error) = &told.news {
+        // Nothing but the log can say it; the backoff keeps it from being said often.
+        tracing::warn!(reason = error.reason().as_str(), "the status can't be written: {error}");
+    }
     let mut errors = applied.errors;
     errors.extend(told.news.err());
     if errors.is_empty() { Outcome::Settled(told.again) } else { Outcome::Failed(errors) }

@@ -69,6 +69,14 @@ pub enum Warning {
         /// The request.
         request: String,
     },
+    /// Memory of less than a mebibyte: a unit is missing, or `m` was written for `Mi`.
+    #[error(
+        "spec.resources gives {quantity} of memory, which is less than a mebibyte (`m` means thousandths of a byte): write it as in 512Mi"
+    )]
+    TinyMemory {
+        /// The quantity.
+        quantity: String,
+    },
     /// Clients from outside the cluster are hidden behind their node's address.
     #[error(
         "spec.service.sessionAffinity ClientIP with externalTrafficPolicy {policy}: clients from outside the cluster reach a pod with their node's address, and all of them meet one worker; set spec.service.externalTrafficPolicy to Local"
@@ -98,6 +106,7 @@ impl Warning {
             Self::NoCpuRequest => "NoCpuRequest",
             Self::UnreachableTarget { .. } => "UnreachableTarget",
             Self::LimitBelowRequest { .. } => "LimitBelowRequest",
+            Self::TinyMemory { .. } => "TinyMemory",
             Self::HiddenClients { .. } => "HiddenClients",
             Self::LimitFromLimitRange { .. } => "LimitFromLimitRange",
         }
@@ -113,6 +122,7 @@ pub(crate) fn find(
     let mut warnings = own_variables(app, workers);
     warnings.extend(limit_range(effective));
     warnings.extend(throttled(profile, effective, workers));
+    warnings.extend(tiny_memory(effective));
     warnings.extend(hidden_clients(app));
     warnings.extend(autoscaling(app, profile, effective, workers));
     warnings
@@ -158,6 +168,13 @@ fn limit_range(effective: &Effective) -> Vec<Warning> {
         }
     }
     warnings
+}
+
+fn tiny_memory(effective: &Effective) -> Option<Warning> {
+    let amounts = [&effective.memory_request, &effective.memory_limit];
+    let tiny =
+        amounts.into_iter().flatten().find(|amount| amount.quantity < Quantity::from_bytes(1 << 20))?;
+    Some(Warning::TinyMemory { quantity: tiny.quantity.to_string() })
 }
 
 fn hidden_clients(app: &WorkerApp) -> Option<Warning> {

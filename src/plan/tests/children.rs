@@ -112,7 +112,7 @@ fn the_supervisors_settings_become_flags() {
     };
     let all = flags(json!({"supervisor": {
         "adminPort": 9000, "lameDuckSeconds": 1, "drainSeconds": 4, "stopSignal": "SIGINT", "hangTimeoutSeconds": 0,
-        "maxAgeSeconds": 60, "maxMemory": "300Mi", "maxRequests": 1000, "nodePreload": false,
+        "logPrefix": true, "appMetrics": "/metrics", "maxAgeSeconds": 60, "maxMemory": "300Mi", "maxRequests": 1000, "nodePreload": false,
     }}));
     for flag in [
         "--admin-port=9000",
@@ -120,6 +120,8 @@ fn the_supervisors_settings_become_flags() {
         "--drain=4",
         "--stop-signal=SIGINT",
         "--hang-timeout=0",
+        "--app-metrics=/metrics",
+        "--log-prefix=on",
         "--max-age=60",
         "--max-memory=314572800",
         "--max-requests=1000",
@@ -421,4 +423,6 @@ fn a_target_that_can_never_be_reached_is_told_with_its_numbers() {
             .any(|warning| warning.contains("3 workers share a CPU limit of 2500m")
                 && warning.contains("16 %"))
     );
+    let thousandths = json!({"resources": {"limits": {"memory": "512m"}}});
+    assert!(warnings(thousandths).iter().any(|warning| warning.contains("gives 512m of memory")));
 }

@@ -72,7 +72,14 @@ pub(crate) fn all(seen: &Seen<'_>) -> Vec<Verdict> {
     verdicts
 }
 
-fn verdict(type_: ConditionType, status: ConditionStatus, reason: Reason, message: String) -> Verdict {
+/// As much of a message as anybody reads; a status that is too large is not stored at all.
+const LONGEST_MESSAGE: usize = 4096;
+
+fn verdict(type_: ConditionType, status: ConditionStatus, reason: Reason, mut message: String) -> Verdict {
+    if message.len() > LONGEST_MESSAGE {
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        message.push('…');
+    }
     Verdict { type_, status, reason, message }
 }
 
