@@ -8,11 +8,15 @@
 
 #![allow(unreachable_pub, reason = "the KubeSchema derive repeats each struct inside a function")]
 
+mod autoscaling;
+mod metadata;
+mod service;
+mod supervisor;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::{
     apps::v1::DeploymentStrategy,
-    autoscaling::v2::HorizontalPodAutoscalerBehavior,
     core::v1::{
         Affinity, EnvFromSource, EnvVar, Lifecycle, LocalObjectReference, PodSecurityContext, Probe,
         SecurityContext, Toleration, TopologySpreadConstraint, Volume, VolumeMount,
@@ -21,6 +25,11 @@ use k8s_openapi::api::{
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use autoscaling::{AutoscalingSpec, CpuTarget};
+pub use metadata::{ChildMetadata, ChildrenMetadata};
+pub use service::{MetricsPort, ServiceSpec, ServiceType};
+pub use supervisor::SupervisorSpec;
 
 use crate::{WorkerAppStatus, lenient, quantity::Quantity, validation as rule};
 
@@ -319,186 +328,4 @@ pub struct WorkersSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = rule::quantity(), validation = rule::positive_quantity())]
     pub memory_per_worker: Option<Quantity>,
-}
-
-/// How the app is reached.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[serde(rename_all = "camelCase")]
-#[x_kube(validation = rule::node_port_needs_type(), validation = rule::distinct_node_ports())]
-pub struct ServiceSpec {
-    /// `NodePort`, `ClusterIP` or `LoadBalancer`. Default: `NodePort`.
-    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
-    pub type_: Option<ServiceType>,
-    /// The port of the Service. Default: 80.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 65535))]
-    pub port: Option<i32>,
-    /// The port on every node at which the app answers. Default: one that Kubernetes picks and keeps. Example: `30000`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rule::node_port())]
-    pub node_port: Option<i32>,
-    /// Whether the Service carries the annotation `benchmark.platformatic.dev/expose: "true"`, by which benchmark tools find
-    /// it. Default: true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expose: Option<bool>,
-    /// Offers the workers' metrics as a further port of the Service, named `metrics`. Default: only for runtimes that serve
-    /// metrics themselves (`Watt`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metrics: Option<MetricsPort>,
-    /// `Cluster` or `Local`, as in a Service. Default: `Cluster`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rule::traffic_policy())]
-    pub external_traffic_policy: Option<String>,
-    /// `ClientIP`: the same client address meets the same pod and in it the same worker, for programs that keep
-    /// sessions in memory. From outside the cluster it needs `externalTrafficPolicy: Local`, without which a pod sees its node's
-    /// address. Default: `None`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rule::session_affinity())]
-    pub session_affinity: Option<String>,
-}
-
-/// `NodePort`, `ClusterIP` or `LoadBalancer`. Default: `NodePort`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ServiceType {
-    /// Answers on a port of every node.
-    #[default]
-    NodePort,
-    /// Answers inside the cluster only.
-    ClusterIP,
-    /// Answers at an address that the cloud provides.
-    LoadBalancer,
-}
-
-/// A port of the Service for metrics.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct MetricsPort {
-    /// The port of the Service. Default: 9090.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 65535))]
-    pub port: Option<i32>,
-    /// The port on every node. Default: one that Kubernetes picks. Example: `30090`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rule::node_port())]
-    pub node_port: Option<i32>,
-}
-
-/// How the number of pods follows the load.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[serde(rename_all = "camelCase")]
-#[x_kube(validation = rule::min_within_max(), validation = rule::cpu_needs_target())]
-pub struct AutoscalingSpec {
-    /// Never fewer pods than this. Default: 1. Example: `2`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub min_replicas: Option<i32>,
-    /// Never more pods than this. Example: `10`.
-    #[schemars(range(min = 1))]
-    pub max_replicas: i32,
-    /// Scale on CPU. Default: `{averageUtilization: 80}`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<CpuTarget>,
-    /// How fast pods are added and removed. Default: Kubernetes' own. See
-    /// `kubectl explain hpa.spec.behavior --api-version=autoscaling/v2`.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::deserialize")]
-    pub behavior: Option<HorizontalPodAutoscalerBehavior>,
-}
-
-/// The CPU at which pods are added.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct CpuTarget {
-    /// Average CPU of the app's containers in percent of their CPU *request* (HPA's own meaning, so that with a request
-    /// of 2 and a limit of 3 CPUs 150 is a full load). Default: 80. Example: `50`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub average_utilization: Option<i32>,
-}
-
-/// Settings of the supervisor.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SupervisorSpec {
-    /// The port of the supervisor's probes and metrics. Default: 9913.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 65535))]
-    pub admin_port: Option<i32>,
-    /// Seconds for which a pod that is told to stop keeps serving, so that load balancers forget it first; a part of
-    /// `terminationGracePeriodSeconds`. Default: 5.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 3600))]
-    pub lame_duck_seconds: Option<i32>,
-    /// Seconds for which a worker that is told to stop may finish what it has begun. Default: 10.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 3600))]
-    pub drain_seconds: Option<i32>,
-    /// The signal that asks a worker to stop. Default: `SIGTERM` (`SIGQUIT` for `Nginx`, which then ends in order).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rule::stop_signal())]
-    pub stop_signal: Option<String>,
-    /// Seconds after which a worker that takes no connections from its queue is ended; 0: never. A worker that starts, is
-    /// idle or is throttled is not taken for one that hangs. Default: 30.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 86400))]
-    pub hang_timeout_seconds: Option<i32>,
-    /// Seconds after which a worker is replaced, one at a time. Default: never. Example: `86400`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub max_age_seconds: Option<i32>,
-    /// Memory of a worker's processes above which it is replaced, one at a time. Default: never. Example: `300Mi`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rule::quantity(), validation = rule::positive_quantity())]
-    pub max_memory: Option<Quantity>,
-    /// Requests after which a worker is replaced, one at a time; counted for Node programs. Default: never. Example: `100000`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub max_requests: Option<i32>,
-    /// The app's own metrics, which each worker counts for itself: where it serves them, as `/PATH` on `spec.port` or as `PORT/PATH`
-    /// on another declared port. The supervisor asks every worker and shows all at `/app-metrics` of its port, each sample with
-    /// the label `worker`. Default: none. Example: `/metrics`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rule::app_metrics())]
-    #[schemars(length(max = 256))]
-    pub app_metrics: Option<String>,
-    /// Puts `[worker N] ` before each line that a worker writes. Default: false, and lines are passed on untouched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log_prefix: Option<bool>,
-    /// Whether Node programs get a small module, through `NODE_OPTIONS`, that ends keep-alive connections in order when a
-    /// worker stops and measures the event loop. Default: true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_preload: Option<bool>,
-}
-
-/// Extra labels and annotations of each child.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ChildrenMetadata {
-    /// Of the Deployment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deployment: Option<ChildMetadata>,
-    /// Of the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<ChildMetadata>,
-    /// Of the Service. Example: a cloud load balancer's annotations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service: Option<ChildMetadata>,
-    /// Of the HorizontalPodAutoscaler.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub autoscaler: Option<ChildMetadata>,
-}
-
-/// Extra labels and annotations of one child.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ChildMetadata {
-    /// Labels. `app.kubernetes.io/name`, `instance` and `managed-by` are the operator's own. Example: `{team: web}`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64))]
-    #[x_kube(validation = rule::reserved_labels())]
-    pub labels: BTreeMap<String, String>,
-    /// Annotations. Those under `workerapp.dev/` are the operator's own.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64))]
-    #[x_kube(validation = rule::reserved_annotations())]
-    pub annotations: BTreeMap<String, String>,
 }
