@@ -25,7 +25,7 @@ use tokio::{
 use workerapp_api::{WorkerApp, condition::ConditionType};
 use workerapp_e2e::{
     Fixture, Operator, app, cluster,
-    fixture::SILENCE,
+    fixture::{PATIENCE, SILENCE},
     operator::{Options, SUPERVISOR_IMAGE, get},
 };
 
@@ -84,6 +84,27 @@ impl Program {
     }
 }
 
+/// Waits until the look that wrote the status is counted, which comes after that write.
+async fn counted(program: &Program) -> Result<()> {
+    let expected = [
+        "workerapp_operator_reconciles_total{outcome=\"settled\"}",
+        "workerapp_operator_reconcile_duration_seconds_count",
+        "workerapp_operator_writes_total{kind=\"Deployment\",verb=\"apply\"} 1",
+        "workerapp_operator_queue_length 0",
+        "workerapp_operator_backing_off 0",
+        "workerapp_operator_build_info{version=",
+    ];
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (_, metrics) = get(program.address, "/metrics").await?;
+        match expected.iter().find(|metric| !metrics.contains(**metric)) {
+            None => return Ok(()),
+            Some(missing) => ensure!(Instant::now() < deadline, "no {missing} in {metrics}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test]
 async fn it_serves_its_endpoints_and_ends_with_0_when_told_to() -> Result<()> {
     let fixture = Fixture::new().await?;
@@ -96,17 +117,7 @@ async fn it_serves_its_endpoints_and_ends_with_0_when_told_to() -> Result<()> {
 
         let (status, _) = get(program.address, "/livez").await?;
         ensure!(status == 200);
-        let (_, metrics) = get(program.address, "/metrics").await?;
-        for metric in [
-            "workerapp_operator_reconciles_total{outcome=\"settled\"}",
-            "workerapp_operator_reconcile_duration_seconds_count",
-            "workerapp_operator_writes_total{kind=\"Deployment\",verb=\"apply\"} 1",
-            "workerapp_operator_queue_length 0",
-            "workerapp_operator_backing_off 0",
-            "workerapp_operator_build_info{version=",
-        ] {
-            ensure!(metrics.contains(metric), "no {metric} in {metrics}");
-        }
+        counted(&program).await?;
 
         let told = Instant::now();
         let (status, log) = program.end(signal).await?;
