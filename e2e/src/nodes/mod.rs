@@ -366,6 +366,9 @@ pub fn restarts(pod: &Pod) -> i32 {
     container(pod).map_or(0, |container| container.restart_count)
 }
 
+/// How long it may take until every worker of every pod was met.
+const SPREAD_PATIENCE: Duration = Duration::from_secs(20);
+
 /// Who answered, for each pod.
 pub type Answers = BTreeMap<String, BTreeSet<String>>;
 
@@ -384,8 +387,10 @@ pub async fn until_all_answer(
     let mut answers = Answers::new();
     let mut asked = 0;
     let mut complete = None;
-    // Each new connection meets any worker of any pod; a fair share misses one of nine this often about never.
-    while asked < complete.map_or(60 * workers * pods.len(), |at| 2 * at) {
+    // Each new connection meets any worker of any pod. A pod may be Ready a moment before every node sends it connections, so time
+    // is what bounds the search; once all were seen, as many connections again must meet no other.
+    let deadline = Instant::now() + SPREAD_PATIENCE;
+    while complete.map_or(Instant::now() < deadline, |at| asked < 2 * at) {
         let endpoint = endpoints[asked % endpoints.len()];
         let answer = requests::get_json(endpoint, path).await?;
         let host = answer["host"].as_str().with_context(|| format!("no host in {answer}"))?;
