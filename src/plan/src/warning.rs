@@ -8,7 +8,7 @@ use crate::{
     effective::Amount,
     runtime::Profile,
     supervisor::keeps_clients,
-    workers::{Rule, Workers},
+    workers::{Rule, Workers, plural},
 };
 
 /// One surprise, with its remedy.
@@ -223,8 +223,4 @@ fn autoscaling(
     // A tenth of headroom: the autoscaler itself ignores differences below that.
     let unreachable = reachable.saturating_mul(10) <= i128::from(target).saturating_mul(11);
     unreachable.then_some(Warning::UnreachableTarget { target, reachable, cause })
-}
-
-fn plural(count: i128) -> String {
-    if count == 1 { "1 worker".into() } else { format!("{count} workers") }
 }

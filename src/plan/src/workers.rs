@@ -106,6 +106,7 @@ fn described(amount: &Amount) -> String {
     }
 }
 
-fn plural(count: i128) -> String {
+/// The number with its noun.
+pub(crate) fn plural(count: i128) -> String {
     if count == 1 { "1 worker".into() } else { format!("{count} workers") }
 }
