@@ -26,6 +26,10 @@ pub const RESERVED_LABELS: [&str; 3] = [LABEL_NAME, LABEL_INSTANCE, LABEL_MANAGE
 
 /// Annotation on every child: a digest of what was last sent, so that a field that is no longer sent is noticed.
 pub const ANNOTATION_APPLIED: &str = "workerapp.dev/applied";
+/// Annotation on a WorkerApp: with the value `"true"` the operator leaves the children alone, as with `spec.paused`.
+pub const ANNOTATION_PAUSED: &str = "workerapp.dev/paused";
+/// Annotation on the pods: `spec.restartAt`, so that a new time makes new pods.
+pub const ANNOTATION_RESTARTED: &str = "workerapp.dev/restarted-at";
 /// Annotation on the Service by which load generators find what to measure; value `"true"`.
 pub const ANNOTATION_EXPOSE: &str = "benchmark.platformatic.dev/expose";
 
