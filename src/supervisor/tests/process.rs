@@ -74,6 +74,37 @@ fn metrics_of_each_worker() {
     assert!((sum("workerapp_worker_connections") - 10.0).abs() < 0.1);
 }
 
+#[test]
+fn requests_in_flight_and_how_long_they_took() {
+    let supervisor = Setup::new(&["node", &app("holds.js")]).workers(1).ready();
+    supervisor.wait_answers(1);
+    // What Node tells is an answer to the scrape before, so each number is waited for.
+    let is = |sample: &str, wanted: f64| {
+        wait_for(&format!("{sample} to be {wanted}"), || {
+            (supervisor.find_metric(sample) == Some(wanted)).then_some(())
+        });
+    };
+    let worker = |family: &str| format!("{family}{{worker=\"0\"}}");
+    let count = worker("workerapp_worker_request_duration_seconds_count");
+    is("workerapp_requests_in_flight", 0.0);
+    let before = supervisor.metric(&count);
+
+    let mut waiting: Vec<common::Kept> = (0..3).map(|_| common::Kept::connect(supervisor.port)).collect();
+    for client in &mut waiting {
+        client.send_to("/wait");
+    }
+    is(&worker("workerapp_worker_requests_in_flight"), 3.0);
+    // One goes away without an answer: it isn't in flight any more, and took no time that could be told.
+    drop(waiting.pop());
+    is("workerapp_requests_in_flight", 2.0);
+    supervisor.get("/go").unwrap();
+    assert!(waiting.iter_mut().all(|client| client.receive().is_some()));
+    is("workerapp_requests_in_flight", 0.0);
+    is(&count, before + 3.0);
+    assert!(supervisor.metric(&worker("workerapp_worker_request_duration_seconds_sum")) > 0.0);
+    assert!(supervisor.metric(&worker("workerapp_worker_accepted_total")) >= before + 4.0);
+}
+
 /// libuv#4740, #4146, nodejs#59200: the count from the cgroup, with fractions.
 #[test]
 fn libuv_4740_workers_follow_the_cgroups_limit() {

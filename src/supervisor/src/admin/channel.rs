@@ -22,12 +22,40 @@ pub(crate) struct Channel {
 pub(crate) struct Stats {
     /// Requests that it has begun to answer.
     pub(crate) requests: u64,
+    /// Of them, those whose answers have not ended.
+    pub(crate) in_flight: u64,
+    /// Connections that its servers have accepted.
+    pub(crate) accepted: u64,
+    /// How long its answers took.
+    pub(crate) durations: Durations,
     /// Open connections of its servers.
     pub(crate) connections: u64,
     /// Event-loop utilisation since it was asked last, from 0 to 1.
     pub(crate) utilisation: Option<f64>,
     /// Used heap in bytes.
     pub(crate) heap: u64,
+}
+
+/// A histogram of the time from the head of a request to the end of its answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Durations {
+    /// How many are within each of [`Self::BOUNDS`] and not within the one before; the last: longer than all of them.
+    pub(crate) counts: [u64; Self::BOUNDS.len() + 1],
+    /// Their sum in seconds.
+    pub(crate) seconds: f64,
+}
+
+impl Durations {
+    /// In seconds; `preload/node.cjs` counts by the same.
+    pub(crate) const BOUNDS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+
+    fn add(self, other: Self) -> Self {
+        let mut counts = self.counts;
+        for (count, more) in counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+        Self { counts, seconds: self.seconds + other.seconds }
+    }
 }
 
 impl Channel {
@@ -71,6 +99,9 @@ impl Stats {
         };
         Self {
             requests: self.requests + other.requests,
+            in_flight: self.in_flight + other.in_flight,
+            accepted: self.accepted + other.accepted,
+            durations: self.durations.add(other.durations),
             connections: self.connections + other.connections,
             utilisation,
             heap: self.heap + other.heap,
@@ -80,18 +111,32 @@ impl Stats {
     fn from_words<'a>(words: impl Iterator<Item = &'a str>) -> Self {
         let mut stats = Self::default();
         for (name, value) in words.filter_map(|word| word.split_once('=')) {
-            // More than any number that is true, and few enough to be added up.
-            let count = || value.parse().unwrap_or(0).min(1_u64 << 48);
             match name {
-                "requests" => stats.requests = count(),
-                "connections" => stats.connections = count(),
-                "heap" => stats.heap = count(),
+                "requests" => stats.requests = count(value),
+                "inflight" => stats.in_flight = count(value),
+                "accepted" => stats.accepted = count(value),
+                "connections" => stats.connections = count(value),
+                "heap" => stats.heap = count(value),
+                "seconds" => {
+                    stats.durations.seconds =
+                        value.parse().ok().filter(|s| (0.0..=1e12).contains(s)).unwrap_or_default();
+                }
+                "durations" => {
+                    for (slot, value) in stats.durations.counts.iter_mut().zip(value.split(',')) {
+                        *slot = count(value);
+                    }
+                }
                 "elu" => stats.utilisation = value.parse().ok().filter(|share| (0.0..=1.0).contains(share)),
                 _ => {}
             }
         }
         stats
     }
+}
+
+/// At most more than any number that is true, and few enough to be added up.
+fn count(value: &str) -> u64 {
+    value.parse().unwrap_or(0).min(1 << 48)
 }
 
 #[cfg(test)]
@@ -101,10 +146,24 @@ mod tests {
     #[test]
     fn messages_in_any_pieces() {
         let mut channel = Channel::new(3);
-        for piece in [&b"stats requests=5 connec"[..], b"tions=2 elu=0.25 heap=9 new=1\ndrai", b"ned\n"] {
+        for piece in [
+            &b"stats requests=5 connec"[..],
+            b"tions=2 inflight=1 accepted=4 elu=0.25 heap=9 seconds=0.5 durations=3,0,1 new=1\ndrai",
+            b"ned\n",
+        ] {
             assert!(channel.receive(piece));
         }
-        let stats = Stats { requests: 5, connections: 2, utilisation: Some(0.25), heap: 9 };
+        let mut durations = Durations { seconds: 0.5, ..Durations::default() };
+        durations.counts[..3].copy_from_slice(&[3, 0, 1]);
+        let stats = Stats {
+            requests: 5,
+            in_flight: 1,
+            accepted: 4,
+            durations,
+            connections: 2,
+            utilisation: Some(0.25),
+            heap: 9,
+        };
         assert_eq!((channel.drained, channel.stats), (true, Some(stats)));
         assert!(channel.receive(b"stats elu=NaN requests=x\n\xff\n"));
         assert_eq!(channel.stats, Some(Stats::default()));
@@ -117,7 +176,7 @@ mod tests {
     #[test]
     fn damaged_messages() {
         let samples: [&[u8]; 3] = [
-            b"stats requests=5 connections=2 elu=0.25 heap=9\n",
+            b"stats requests=5 connections=2 elu=0.25 heap=9 seconds=0.5 durations=3,0,1\n",
             b"drained\n",
             b"listens [::]:3000\nlistens 0.0.0.0:1\n",
         ];

@@ -1,6 +1,6 @@
 //! `/metrics`: Prometheus text.
 
-use super::{Snapshot, WorkerSnapshot};
+use super::{Durations, Snapshot, WorkerSnapshot};
 use crate::fleet::Readiness;
 use crate::sharing::Mode;
 use std::fmt::{Display, Write};
@@ -17,9 +17,30 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     for mode in Mode::NAMES {
         text.sample("workerapp_sharing_mode", &[("mode", mode)], u8::from(*mode == snapshot.mode.name()));
     }
+    per_pod(&mut text, snapshot);
     per_worker(&mut text, snapshot);
     from_node(&mut text, snapshot);
     text.0
+}
+
+/// Sums over the workers, of what can be added up at one moment; counters are added up by `sum(rate(…))`.
+fn per_pod(text: &mut Text, snapshot: &Snapshot) {
+    let workers = &snapshot.processes;
+    let mut sum = |name, help, value: fn(&WorkerSnapshot) -> Option<f64>| {
+        let values: Vec<f64> = workers.iter().filter_map(value).collect();
+        if !values.is_empty() {
+            text.family(name, "gauge", help);
+            text.sample(name, &[], values.iter().sum::<f64>());
+        }
+    };
+    sum("workerapp_workers_up", "Workers that take connections.", |w| Some(f64::from(u8::from(w.ready))));
+    sum("workerapp_queue_length", "Connections that wait to be accepted.", |w| Some(f64::from(w.queue)));
+    sum("workerapp_connections", "Open connections that have been accepted.", |w| {
+        Some(f64::from(w.connections))
+    });
+    sum("workerapp_resident_bytes", "Resident memory of all workers.", |w| Some(number(w.resident)));
+    let help = "Requests whose answers have begun and not ended (Node).";
+    sum("workerapp_requests_in_flight", help, |w| Some(number(w.node?.in_flight)));
 }
 
 fn per_worker(text: &mut Text, snapshot: &Snapshot) {
@@ -64,17 +85,21 @@ fn from_node(text: &mut Text, snapshot: &Snapshot) {
     if workers.iter().all(|worker| worker.node.is_none()) {
         return;
     }
-    text.family(
-        "workerapp_worker_requests_total",
-        "counter",
-        "Requests that the worker began to answer (Node).",
-    );
+    let help = "Requests that the worker began to answer (Node).";
+    text.worker_counter("workerapp_worker_requests_total", help, workers, |w| Some(w.node?.requests));
+    let help = "Connections that the worker has accepted (Node).";
+    text.worker_counter("workerapp_worker_accepted_total", help, workers, |w| Some(w.node?.accepted));
+    let help = "Requests whose answers have begun and not ended (Node).";
+    text.worker_gauge("workerapp_worker_requests_in_flight", help, workers, |w| {
+        Some(number(w.node?.in_flight))
+    });
+    let help = "Time from a request's head to the end of its answer (Node).";
+    text.family("workerapp_worker_request_duration_seconds", "histogram", help);
     for worker in workers {
         if let Some(node) = worker.node {
-            text.sample("workerapp_worker_requests_total", &[("worker", &worker.id)], node.requests);
+            text.durations("workerapp_worker_request_duration_seconds", worker.id, &node.durations);
         }
     }
-
     let help = "Share of the time since the last look in which the event loop was busy (Node).";
     text.worker_gauge("workerapp_worker_event_loop_utilization", help, workers, |w| w.node?.utilisation);
     let help = "Used JavaScript heap (Node).";
@@ -111,6 +136,34 @@ impl Text {
         }
     }
 
+    /// The same for a counter.
+    fn worker_counter(
+        &mut self,
+        name: &str,
+        help: &str,
+        workers: &[WorkerSnapshot],
+        value: impl Fn(&WorkerSnapshot) -> Option<u64>,
+    ) {
+        self.family(name, "counter", help);
+        for worker in workers {
+            if let Some(value) = value(worker) {
+                self.sample(name, &[("worker", &worker.id)], value);
+            }
+        }
+    }
+
+    /// A histogram's samples; its buckets count what is within their bound, so each contains the one before.
+    fn durations(&mut self, name: &str, worker: u32, durations: &Durations) {
+        let mut within = 0;
+        let bounds = Durations::BOUNDS.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
+        for (bound, count) in bounds.zip(durations.counts) {
+            within += count;
+            self.sample(&format!("{name}_bucket"), &[("worker", &worker), ("le", &bound)], within);
+        }
+        self.sample(&format!("{name}_sum"), &[("worker", &worker)], durations.seconds);
+        self.sample(&format!("{name}_count"), &[("worker", &worker)], within);
+    }
+
     fn sample(&mut self, name: &str, labels: &[(&str, &dyn Display)], value: impl Display) {
         self.0.push_str(name);
         for (at, (label, text)) in labels.iter().enumerate() {
@@ -138,6 +191,25 @@ mod tests {
         assert_eq!(
             text.0,
             "# HELP a_total As.\n# TYPE a_total counter\na_total 1\na_total{x=\"q\\\"\\\\\\n\",y=\"2\"} 0.5\n"
+        );
+    }
+
+    #[test]
+    fn buckets_contain_each_other() {
+        let mut text = Text::default();
+        let counts = [2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 4];
+        text.durations("d", 3, &Durations { counts, seconds: 41.5 });
+        let lines: Vec<&str> = text.0.lines().collect();
+        assert_eq!(lines[0], "d_bucket{worker=\"3\",le=\"0.005\"} 2");
+        assert_eq!(lines[2], "d_bucket{worker=\"3\",le=\"0.025\"} 3");
+        assert_eq!(
+            lines[9..],
+            [
+                "d_bucket{worker=\"3\",le=\"10\"} 3",
+                "d_bucket{worker=\"3\",le=\"+Inf\"} 7",
+                "d_sum{worker=\"3\"} 41.5",
+                "d_count{worker=\"3\"} 7",
+            ]
         );
     }
 }

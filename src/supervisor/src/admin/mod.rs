@@ -10,7 +10,7 @@ mod snapshot;
 mod status_page;
 
 pub(crate) use answers::{Answer, answer, metrics, readiness, status, text};
-pub(crate) use channel::Stats;
+pub(crate) use channel::{Durations, Stats};
 pub(crate) use http::{Request, Response};
 pub(crate) use snapshot::{Snapshot, WorkerSnapshot};
 

@@ -55,6 +55,8 @@ fn process(worker: &WorkerSnapshot) -> Json {
 fn node(stats: &Stats) -> Json {
     Json::Object(vec![
         ("requests", stats.requests.into()),
+        ("inFlight", stats.in_flight.into()),
+        ("accepted", stats.accepted.into()),
         ("connections", stats.connections.into()),
         ("eventLoopUtilization", stats.utilisation.map_or(Json::Null, Json::Decimal)),
         ("heapBytes", stats.heap.into()),

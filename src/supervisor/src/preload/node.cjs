@@ -16,6 +16,19 @@
   let latest;
   let draining = false;
   let requests = 0;
+  let accepted = 0;
+  // Answers that have begun and not ended, each with the time at which it began; 0: it isn't timed.
+  const open = new Map();
+  let sweepAt = 1000;
+  // Reading the clock costs more than all the rest here. Beyond 1,000 requests a second one of 16 is timed, and counts as 16.
+  const [STEP, MANY] = [256, 16];
+  let every = 1;
+  let stepped = 0;
+  // How many answers took at most so many milliseconds, and not less; those that took longer come last.
+  const bounds = [5, 10, 25, 50, 100, 250, 500, 1000, 2500, 10000];
+  const durations = new Array(bounds.length + 1).fill(0);
+  let seconds = 0;
+  const { performance } = require('perf_hooks');
   let link;
   let utilisation;
   // So many of the next answers end their connections, until then.
@@ -24,9 +37,38 @@
 
   channels.subscribe?.('http.server.request.start', ({ response, server }) => {
     requests += 1;
+    if (requests % STEP === 0) adapt();
+    open.set(response, requests % every === 0 ? performance.now() : 0);
     if (server !== latest) meet(server);
     if (draining || (shed > 0 && response.shouldKeepAlive && sheds())) response.shouldKeepAlive = false;
   });
+
+  channels.subscribe?.('http.server.response.finish', ({ response }) => {
+    const begun = open.get(response);
+    open.delete(response);
+    if (!begun) return;
+    const time = performance.now() - begun;
+    seconds += (every * time) / 1000;
+    const at = bounds.findIndex((bound) => time <= bound);
+    durations[at < 0 ? bounds.length : at] += every;
+  });
+
+  function adapt() {
+    const now = performance.now();
+    every = now - stepped < STEP ? MANY : 1;
+    stepped = now;
+    if (open.size > sweepAt) sweep();
+  }
+
+  channels.subscribe?.('net.server.socket', () => {
+    accepted += 1;
+  });
+
+  // An answer whose client has gone never finishes, and nothing tells about it.
+  function sweep() {
+    for (const response of open.keys()) if (response.destroyed || response.writableFinished) open.delete(response);
+    sweepAt = Math.max(1000, 2 * open.size);
+  }
 
   // Where the supervisor may not hand out sockets, the kernel can still spread connections over several that ask for it.
   const shared = (process.env.WORKERAPP_REUSE_PORTS || '').split(',').map(Number).filter(Boolean);
@@ -129,11 +171,12 @@
   }
 
   async function report() {
-    const { performance } = require('perf_hooks');
+    sweep();
     const now = performance.eventLoopUtilization?.();
     const busy = now ? performance.eventLoopUtilization(now, utilisation).utilization : NaN;
     utilisation = now;
     const heap = process.memoryUsage().heapUsed;
-    link.write(`stats requests=${requests} connections=${await connections()} elu=${busy} heap=${heap}\n`);
+    const counts = `requests=${requests} inflight=${open.size} accepted=${accepted} connections=${await connections()}`;
+    link.write(`stats ${counts} elu=${busy} heap=${heap} seconds=${seconds} durations=${durations.join()}\n`);
   }
 })();

@@ -45,7 +45,11 @@ impl Kept {
     }
 
     pub(crate) fn send(&mut self) {
-        let _ = self.0.write_all(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+        self.send_to("/");
+    }
+
+    pub(crate) fn send_to(&mut self, path: &str) {
+        let _ = self.0.write_all(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
     }
 
     /// `None`: the connection ended without an answer.

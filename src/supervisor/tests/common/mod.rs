@@ -213,9 +213,12 @@ impl Supervisor {
 
     #[track_caller]
     pub(crate) fn metric(&self, sample: &str) -> f64 {
-        let (_, text) = get(([127, 0, 0, 1], self.admin).into(), "/metrics").unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{sample} in {text}")).parse().unwrap()
+        self.find_metric(sample).unwrap_or_else(|| panic!("no {sample} in /metrics"))
+    }
+
+    pub(crate) fn find_metric(&self, sample: &str) -> Option<f64> {
+        let (_, text) = get(([127, 0, 0, 1], self.admin).into(), "/metrics")?;
+        text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' ')?.parse().ok())
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<String> {
