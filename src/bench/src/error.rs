@@ -33,9 +33,16 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The plan contradicts itself.
-    #[error("{0}")]
-    Plan(&'static str),
+    /// A setting has a value that it can't have.
+    #[error("{field}: {value:?} is not allowed; {allowed}")]
+    Value {
+        /// The setting's name.
+        field: &'static str,
+        /// As it was given.
+        value: String,
+        /// What is.
+        allowed: &'static str,
+    },
     /// The warm-up ended without an answer, so there is nothing to measure.
     #[error(
         "the warm-up of {warm_up:?} got no answer to {sent} requests{why}; is the server up, and is that long enough?"

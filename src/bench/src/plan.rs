@@ -18,6 +18,22 @@ pub enum Load {
         /// How they are spaced.
         arrivals: Arrivals,
     },
+    /// Open loop, at a rate that goes evenly from one to another during the measurement; the warm-up has the first.
+    Ramp {
+        /// Requests per second at the begin, of all threads together.
+        from: f64,
+        /// Requests per second at the end.
+        to: f64,
+        /// How they are spaced.
+        arrivals: Arrivals,
+    },
+}
+
+impl Load {
+    /// Requests are due at planned times.
+    pub fn is_open(&self) -> bool {
+        !matches!(self, Self::Capacity)
+    }
 }
 
 /// A run.
@@ -48,6 +64,17 @@ pub struct Plan {
 
 /// More is no load that one machine makes.
 const MOST_PER_SECOND: f64 = 1e8;
+/// More need more addresses than a machine has.
+const MOST_CONNECTIONS: usize = 1_000_000;
+const LONGEST: Duration = Duration::from_hours(7 * 24);
+
+fn wrong(field: &'static str, value: &impl ToString, allowed: &'static str) -> Error {
+    Error::Value { field, value: value.to_string(), allowed }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{}s", duration.as_secs_f64())
+}
 
 impl Plan {
     /// A closed loop over kept connections, for ten seconds after a warm-up of one.
@@ -68,25 +95,38 @@ impl Plan {
 
     /// Looks for what makes no sense.
     pub fn check(&self) -> Result<(), Error> {
-        let wrong = |why| Err(Error::Plan(why));
-        match self.load {
-            Load::Rate { per_second, .. } if !(per_second > 0.0 && per_second <= MOST_PER_SECOND) => {
-                return wrong("the rate must be above 0 and at most 100 million a second");
+        let rates: &[(&'static str, f64)] = match &self.load {
+            Load::Capacity => &[],
+            Load::Rate { per_second, .. } => &[("rate", *per_second)],
+            Load::Ramp { from, to, .. } => &[("ramp from", *from), ("ramp to", *to)],
+        };
+        for (field, rate) in rates {
+            if !(*rate > 0.0 && *rate <= MOST_PER_SECOND) {
+                return Err(wrong(
+                    field,
+                    rate,
+                    "it must be above 0 and at most 100 million requests a second",
+                ));
             }
-            _ => {}
         }
         if self.addresses.is_empty() {
-            wrong("there is no address to send to")
+            Err(wrong("addresses", &"none", "there must be one to send to"))
         } else if self.requests.is_empty() {
-            wrong("there is no request to send")
+            Err(wrong("requests", &"none", "there must be one to send"))
+        } else if self.connections == 0 || self.connections > MOST_CONNECTIONS {
+            Err(wrong("connections", &self.connections, "from 1 to 1,000,000 are possible"))
         } else if self.threads == 0 {
-            wrong("at least one thread is needed")
+            Err(wrong("threads", &self.threads, "at least 1 is needed"))
         } else if self.connections < self.threads {
-            wrong("each thread needs a connection: take fewer threads or more connections")
-        } else if self.duration.is_zero() {
-            wrong("a measurement takes time: its duration is 0")
-        } else if self.timeout.is_zero() {
-            wrong("a timeout of 0 lets no request succeed")
+            let why = "each thread needs a connection: take fewer threads or more connections";
+            Err(wrong("threads", &self.threads, why))
+        } else if self.duration.is_zero() || self.duration > LONGEST {
+            Err(wrong("duration", &seconds(self.duration), "it must be above 0 and at most a week"))
+        } else if self.warm_up > LONGEST {
+            Err(wrong("warm-up", &seconds(self.warm_up), "it must be at most a week"))
+        } else if self.timeout.is_zero() || self.timeout > LONGEST {
+            let why = "it must be above 0, or no request could succeed, and at most a week";
+            Err(wrong("timeout", &seconds(self.timeout), why))
         } else {
             Ok(())
         }
@@ -111,13 +151,19 @@ mod tests {
     #[test]
     fn plans_that_make_no_sense() {
         assert!(plan().check().is_ok());
+        let ramp = |from, to| Load::Ramp { from, to, arrivals: Arrivals::Even };
         let rate = |per_second| Load::Rate { per_second, arrivals: Arrivals::Even };
         for (plan, why) in [
             (Plan { addresses: vec![], ..plan() }, "address"),
             (Plan { requests: vec![], ..plan() }, "request"),
             (Plan { threads: 0, ..plan() }, "thread"),
             (Plan { connections: 0, ..plan() }, "connection"),
+            (Plan { connections: usize::MAX, ..plan() }, "connection"),
             (Plan { connections: 2, threads: 3, ..plan() }, "connection"),
+            (Plan { duration: Duration::MAX, ..plan() }, "duration"),
+            (Plan { warm_up: Duration::MAX, ..plan() }, "warm-up"),
+            (Plan { load: ramp(0.0, 5.0), ..plan() }, "ramp from: \"0\""),
+            (Plan { load: ramp(5.0, 1e12), ..plan() }, "ramp to"),
             (Plan { duration: Duration::ZERO, ..plan() }, "duration"),
             (Plan { timeout: Duration::ZERO, ..plan() }, "timeout"),
             (Plan { load: rate(0.0), ..plan() }, "rate"),

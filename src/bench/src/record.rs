@@ -67,6 +67,10 @@ pub struct Second {
     pub answered: u64,
     /// Requests that failed in it.
     pub failed: u64,
+    /// Bytes of the bodies of good answers that ended in it.
+    pub body_bytes: u64,
+    /// All latencies of its answers together, in microseconds.
+    pub sum_us: u64,
     /// The longest latency among its answers, in microseconds.
     pub longest_us: u64,
 }
@@ -115,6 +119,8 @@ impl Record {
         }
         let second = self.second(at);
         second.answered += 1;
+        second.body_bytes = second.body_bytes.saturating_add(answer.body);
+        second.sum_us = second.sum_us.saturating_add(micros);
         second.longest_us = second.longest_us.max(micros);
     }
 
@@ -168,8 +174,14 @@ mod tests {
         assert_eq!(record.connections, [0, 2]);
         assert_eq!(record.counts.answered, 3);
         assert_eq!(record.counts.body_bytes, 9);
-        let second = |answered, failed, longest_us| Second { answered, failed, longest_us };
-        assert_eq!(record.seconds, [second(1, 0, 1500), second(0, 1, 0), second(2, 0, 500)]);
+        let second = |answered: u64, failed, sum_us, longest_us| Second {
+            answered,
+            failed,
+            body_bytes: 3 * answered,
+            sum_us,
+            longest_us,
+        };
+        assert_eq!(record.seconds, [second(1, 0, 1500, 1500), second(0, 1, 0, 0), second(2, 0, 501, 500)]);
         assert_eq!(record.failures[Failure::Reset as usize], 1);
         assert_eq!(record.latency.len(), 3);
         assert_eq!(record.latency.max(), 1500);

@@ -63,6 +63,8 @@ impl Report {
             for (sum, second) in report.seconds.iter_mut().zip(&record.seconds) {
                 sum.answered += second.answered;
                 sum.failed += second.failed;
+                sum.body_bytes = sum.body_bytes.saturating_add(second.body_bytes);
+                sum.sum_us = sum.sum_us.saturating_add(second.sum_us);
                 sum.longest_us = sum.longest_us.max(second.longest_us);
             }
             report.connections.extend(&record.connections);
@@ -94,6 +96,12 @@ impl Report {
     /// connections, or latencies and throughput don't belong together.
     pub fn in_flight(&self) -> f64 {
         self.per_second() * self.mean_ms() / 1000.0
+    }
+
+    /// Good answers per second that came within this time: the goodput of a promise.
+    pub fn within(&self, limit: Duration) -> f64 {
+        let micros = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
+        as_f64(self.latency.count_between(0, micros)) / self.elapsed.as_secs_f64()
     }
 
     /// Answers of the busiest worker, over the mean of all of them. `None` without a worker header. `workers`: how many there
@@ -193,6 +201,8 @@ mod tests {
         assert!((report.busiest_thread - 0.25).abs() < 1e-9);
         assert!((report.per_second() - 2.0).abs() < 1e-9);
         assert!((report.mean_ms() - 4.0).abs() < 0.01);
+        assert!((report.within(Duration::from_millis(2)) - 1.0).abs() < 1e-9);
+        assert!((report.within(Duration::MAX) - 2.0).abs() < 1e-9);
         assert!((report.in_flight() - 0.008).abs() < 1e-4);
         assert!((report.quantile_ms(1.0) - 10.0).abs() < 0.02);
         assert!((report.busiest_over_mean(2).unwrap() - 1.5).abs() < 1e-9);

@@ -83,7 +83,9 @@ fn a_good_server_in_every_mode() {
                 assert_eq!(report.connections.len(), 4);
                 assert_eq!(report.connections.iter().sum::<u64>(), report.counts.answered);
                 match load {
-                    Load::Rate { .. } => assert_eq!((report.counts.sent, report.counts.dropped), (100, 0)),
+                    Load::Rate { .. } | Load::Ramp { .. } => {
+                        assert_eq!((report.counts.sent, report.counts.dropped), (100, 0));
+                    }
                     // Little's law: what is on its way is what there are connections for.
                     Load::Capacity => {
                         assert!((2.0..6.0).contains(&report.in_flight()), "{}", report.in_flight());

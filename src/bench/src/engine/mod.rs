@@ -10,6 +10,7 @@ use crate::plan::Plan;
 use crate::record::Record;
 use crate::report::Report;
 use reactor::Reactor;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,10 +20,31 @@ const HEAD_START: Duration = Duration::from_millis(5);
 /// How often the begin of the measurement is looked for.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Looks into a run, and stops it, from another thread.
+/// How often a watched run is looked at.
+const WATCH: Duration = Duration::from_millis(100);
+
+/// Stops runs from anywhere: a signal's handler keeps a clone of it.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Ends the run that goes on within a tenth of a second, and lets no other begin. Its report is marked as partial.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Has somebody stopped it?
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Looks into one run, and stops it, from another thread.
 #[derive(Debug, Default)]
 pub struct Control {
-    stop: AtomicBool,
+    stop: Stop,
+    /// The run can't go on by itself.
+    aborted: AtomicBool,
     sent: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
@@ -42,9 +64,14 @@ pub struct Progress {
 }
 
 impl Control {
+    /// Of a run that this stops.
+    pub fn with(stop: Stop) -> Self {
+        Self { stop, ..Self::default() }
+    }
+
     /// Ends the run within a tenth of a second; its report is marked as partial.
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.stop();
     }
 
     /// How far it is.
@@ -56,8 +83,12 @@ impl Control {
         }
     }
 
+    fn abort(&self) {
+        self.aborted.store(true, Ordering::Relaxed);
+    }
+
     fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_stopped() || self.aborted.load(Ordering::Relaxed)
     }
 
     fn add(&self, progress: Progress) {
@@ -65,6 +96,44 @@ impl Control {
         self.answered.fetch_add(progress.answered, Ordering::Relaxed);
         self.failed.fetch_add(progress.failed, Ordering::Relaxed);
     }
+}
+
+/// What [`run_watched`] tells about a run that goes on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Watched {
+    /// Requests so far, with those of the warm-up.
+    pub progress: Progress,
+    /// Good answers per second since it was told the last time.
+    pub per_second: f64,
+    /// Since the begin of the run.
+    pub elapsed: Duration,
+    /// Warm-up and measurement together, as planned.
+    pub planned: Duration,
+    /// The warm-up isn't over.
+    pub warming_up: bool,
+}
+
+/// [`run`], which tells ten times a second how far it is.
+pub fn run_watched(plan: &Plan, stop: &Stop, tell: &mut dyn FnMut(Watched)) -> Result<Report, Error> {
+    let control = Control::with(stop.clone());
+    let begin = Instant::now();
+    let planned = plan.warm_up + plan.duration;
+    thread::scope(|scope| {
+        let running = scope.spawn(|| run(plan, &control));
+        let (mut last, mut answered) = (begin, 0);
+        while !running.is_finished() {
+            thread::sleep(WATCH);
+            let now = Instant::now();
+            let progress = control.progress();
+            let passed = now.duration_since(last).as_secs_f64();
+            let elapsed = now.duration_since(begin);
+            let new = progress.answered.saturating_sub(answered);
+            let per_second = crate::report::as_f64(new) / passed.max(1e-3);
+            tell(Watched { progress, per_second, elapsed, planned, warming_up: elapsed < plan.warm_up });
+            (last, answered) = (now, progress.answered);
+        }
+        running.join().map_err(|_| Error::Internal("a run ended by itself"))?
+    })
 }
 
 /// The times of a run, the same for all its threads.
@@ -98,13 +167,13 @@ pub fn run(plan: &Plan, control: &Control) -> Result<Report, Error> {
                 thread::Builder::new().name(format!("load-{number}")).spawn_scoped(scope, move || {
                     let outcome = Reactor::new(plan, control, times, number).and_then(Reactor::run);
                     // Half of the load would be a result that misleads.
-                    outcome.inspect_err(|_| control.stop())
+                    outcome.inspect_err(|_| control.abort())
                 })
             })
             .collect();
         // The others would wait for nothing.
         if threads.iter().any(Result::is_err) {
-            control.stop();
+            control.abort();
         }
         if !plan.warm_up.is_zero() {
             let finished = || threads.iter().flatten().all(thread::ScopedJoinHandle::is_finished);
@@ -112,7 +181,7 @@ pub fn run(plan: &Plan, control: &Control) -> Result<Report, Error> {
                 thread::sleep(LOOK);
             }
             if control.progress().answered == 0 {
-                control.stop();
+                control.abort();
             }
         }
         let join = |thread: Result<thread::ScopedJoinHandle<'_, _>, _>| {
@@ -120,13 +189,13 @@ pub fn run(plan: &Plan, control: &Control) -> Result<Report, Error> {
         };
         threads.into_iter().map(join).collect::<Result<Vec<Outcome>, Error>>()
     })?;
-    finish(plan, times, outcomes)
+    finish(plan, times, outcomes, control.stop.is_stopped())
 }
 
-fn finish(plan: &Plan, times: Times, outcomes: Vec<Outcome>) -> Result<Report, Error> {
+fn finish(plan: &Plan, times: Times, outcomes: Vec<Outcome>, interrupted: bool) -> Result<Report, Error> {
     let sum = |part: fn(&Outcome) -> u64| outcomes.iter().map(part).sum::<u64>();
     let warm_up_answers = sum(|outcome| outcome.warm_up.answered);
-    if !plan.warm_up.is_zero() && warm_up_answers == 0 {
+    if !plan.warm_up.is_zero() && warm_up_answers == 0 && !interrupted {
         let mut why = String::new();
         for (place, kind) in Failure::ALL.into_iter().enumerate() {
             let count: u64 = outcomes.iter().filter_map(|outcome| outcome.warm_up_failures.get(place)).sum();

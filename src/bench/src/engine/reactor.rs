@@ -8,7 +8,7 @@ use crate::error::{Error, Failure};
 use crate::plan::{Load, Plan};
 use crate::record::{LATE, Record};
 use crate::response::Answer;
-use crate::schedule::Schedule;
+use crate::schedule::{Pace, Schedule};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -50,13 +50,17 @@ impl<'a> Reactor<'a> {
         thread: usize,
     ) -> Result<Self, Error> {
         let count = plan.connections_of(thread);
-        let schedule = match plan.load {
+        let paced = match plan.load {
             Load::Capacity => None,
-            Load::Rate { per_second, arrivals } => {
-                let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-                Some(Schedule::new(per_second, arrivals, number(thread), number(plan.threads)))
+            Load::Rate { per_second, arrivals } => Some((Pace::even(per_second), arrivals)),
+            Load::Ramp { from, to, arrivals } => {
+                Some((Pace::ramp(from, to, plan.warm_up, plan.warm_up + plan.duration), arrivals))
             }
         };
+        let schedule = paced.map(|(pace, arrivals)| {
+            let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+            Schedule::new(pace, arrivals, number(thread), number(plan.threads))
+        });
         let before: usize = (0..thread).map(|thread| plan.connections_of(thread)).sum();
         Ok(Self {
             plan,

@@ -1,0 +1,153 @@
+//! Several targets, measured in turns.
+//!
+//! In each round every target gets every row of the ladder once, in an order drawn anew from the seed: what disturbs the machine
+//! for a while disturbs all of them alike, and none is always measured after the same other.
+
+mod order;
+
+pub use order::{Turn, order};
+
+use crate::comparison::{FEWEST_PAIRS, compare};
+use crate::engine::{Stop, Watched, run_watched};
+use crate::error::Error;
+use crate::gates::judge;
+use crate::plan::Plan;
+use crate::report::Report;
+use crate::results::{Observations, Provenance, Results, Run, VERSION, timestamp};
+
+/// A server to be measured.
+#[derive(Debug, Clone)]
+pub struct Contender {
+    /// As reports call it.
+    pub name: String,
+    /// For reports.
+    pub url: String,
+    /// How it is asked; the rows of the ladder replace its connections.
+    pub plan: Plan,
+}
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct Campaign {
+    /// A line for the report's head.
+    pub title: String,
+    /// The first is what the others are compared with.
+    pub contenders: Vec<Contender>,
+    /// Connections of each row. Empty: one row, with the connections that the plans have.
+    pub ladder: Vec<usize>,
+    /// How often; at least [`FEWEST_PAIRS`] with more than one contender, or nothing could be told.
+    pub rounds: u32,
+    /// The order and the resampling come from it.
+    pub seed: u64,
+}
+
+/// What goes with the runs. The default does nothing and has seen nothing.
+pub trait Watcher {
+    /// Before a run; an error ends the campaign.
+    fn before(&mut self, _turn: &Turn, _contender: &Contender) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Ten times a second while it goes on.
+    fn progress(&mut self, _turn: &Turn, _watched: &Watched) {}
+
+    /// After it: what was seen at the server meanwhile.
+    fn after(
+        &mut self,
+        _turn: &Turn,
+        _contender: &Contender,
+        _report: &Report,
+    ) -> Result<Observations, Error> {
+        Ok(Observations::default())
+    }
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Blind;
+
+impl Watcher for Blind {}
+
+impl Campaign {
+    /// Looks for what makes no sense.
+    pub fn check(&self) -> Result<(), Error> {
+        let wrong = |field, value: String, allowed| Err(Error::Value { field, value, allowed });
+        if self.contenders.is_empty() {
+            return wrong("targets", "none".into(), "at least one is needed");
+        }
+        for (place, contender) in self.contenders.iter().enumerate() {
+            if self.contenders.iter().skip(place + 1).any(|other| other.name == contender.name) {
+                return wrong("targets", contender.name.clone(), "each needs a name of its own");
+            }
+        }
+        let fewest =
+            if self.contenders.len() > 1 { u32::try_from(FEWEST_PAIRS).unwrap_or(u32::MAX) } else { 1 };
+        if self.rounds < fewest {
+            let allowed = "at least 1 is needed, and at least 5 to compare targets";
+            return wrong("rounds", self.rounds.to_string(), allowed);
+        }
+        for turn in self.turns() {
+            if let Some(plan) = self.plan(&turn) {
+                plan.check()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All runs, in their order.
+    pub fn turns(&self) -> Vec<Turn> {
+        order(self.rounds, self.contenders.len(), self.ladder.len().max(1), self.seed)
+    }
+
+    /// What is done in this turn.
+    pub fn plan(&self, turn: &Turn) -> Option<Plan> {
+        let plan = self.contenders.get(turn.contender)?.plan.clone();
+        let connections = self.ladder.get(turn.row).copied().unwrap_or(plan.connections);
+        Some(Plan { connections, ..plan })
+    }
+
+    /// Measures all of it. When it is stopped, what was measured until then is the result, marked as interrupted.
+    pub fn run(
+        &self,
+        mut provenance: Provenance,
+        stop: &Stop,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Results, Error> {
+        self.check()?;
+        provenance.seed = Some(self.seed);
+        let mut results = Results {
+            version: VERSION,
+            title: self.title.clone(),
+            provenance,
+            targets: self.contenders.iter().map(|contender| contender.name.clone()).collect(),
+            ..Results::default()
+        };
+        for turn in self.turns() {
+            let (Some(contender), Some(plan)) = (self.contenders.get(turn.contender), self.plan(&turn))
+            else {
+                continue;
+            };
+            if stop.is_stopped() {
+                break;
+            }
+            watcher.before(&turn, contender)?;
+            let started = timestamp();
+            let report = run_watched(&plan, stop, &mut |watched| watcher.progress(&turn, &watched))?;
+            let observations = watcher.after(&turn, contender, &report)?;
+            let mut run = Run {
+                target: contender.name.clone(),
+                url: contender.url.clone(),
+                round: turn.round,
+                started,
+                observations,
+                ..Run::of(&plan, &report)
+            };
+            run.verdicts = judge(&run);
+            results.runs.push(run);
+        }
+        results.provenance.interrupted = stop.is_stopped();
+        results.provenance.finished = timestamp();
+        results.comparisons = compare(&results, self.seed);
+        Ok(results)
+    }
+}

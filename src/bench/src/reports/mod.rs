@@ -1,0 +1,14 @@
+//! Results, written down: one file for each format, all of them pure functions over [`crate::results::Results`].
+
+pub mod autocannon;
+pub mod html;
+pub mod json;
+pub mod markdown;
+pub mod matrix;
+pub mod wrk;
+
+mod numbers;
+#[cfg(test)]
+mod samples;
+mod summary;
+mod table;

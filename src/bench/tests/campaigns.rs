@@ -1,0 +1,201 @@
+//! Campaigns, ramps and searches against real servers on loopback.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may, like the tests")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::{Duration, Instant};
+use workerapp_bench::campaign::{Blind, Campaign, Contender, Turn, Watcher};
+use workerapp_bench::comparison::Finding;
+use workerapp_bench::results::{Mode, Observations, Pod, Provenance, Results};
+use workerapp_bench::search::{Decision, Promise, Search, search};
+use workerapp_bench::{Arrivals, Control, Error, Load, Plan, Report, Stop, Target, Template, Watched, run};
+
+/// A server that takes so long for each answer, a thread for each connection.
+fn server(delay: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(1..) = stream.read(&mut buffer) {
+                    thread::sleep(delay);
+                    if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+fn plan(address: SocketAddr) -> Plan {
+    let target = Target::parse(&format!("http://{address}/")).unwrap();
+    Plan {
+        connections: 4,
+        warm_up: Duration::from_millis(100),
+        duration: Duration::from_millis(300),
+        ..Plan::new(vec![address], Template::default().build(&target, true).unwrap())
+    }
+}
+
+fn contender(name: &str, delay_ms: u64) -> Contender {
+    let address = server(Duration::from_millis(delay_ms));
+    Contender { name: name.into(), url: format!("http://{address}/"), plan: plan(address) }
+}
+
+fn campaign(contenders: Vec<Contender>, ladder: &[usize], rounds: u32) -> Campaign {
+    Campaign { title: "test".into(), contenders, ladder: ladder.to_vec(), rounds, seed: 3 }
+}
+
+fn go(campaign: &Campaign, stop: &Stop, watcher: &mut dyn Watcher) -> Result<Results, Error> {
+    campaign.run(Provenance::here("test", "0", None), stop, watcher)
+}
+
+#[test]
+fn two_servers_in_turns_are_told_apart() {
+    let campaign = campaign(vec![contender("slow", 20), contender("fast", 5)], &[2, 4], 5);
+    let results = go(&campaign, &Stop::default(), &mut Blind).unwrap();
+    assert_eq!(results.runs.len(), 20);
+    assert_eq!(results.provenance.seed, Some(3));
+    let rows = results.rows();
+    assert!(rows.contains(&"2 connections") && rows.contains(&"4 connections"), "{rows:?}");
+    for row in rows {
+        let rates =
+            results.comparisons.iter().find(|one| one.row == row && one.metric == "requests/s").unwrap();
+        assert_eq!(rates.finding, Finding::Better, "{rates:?}\n{:?}", results.runs[0].verdicts);
+        assert!((2.5..5.0).contains(&rates.ratio.ratio), "{rates:?}");
+    }
+    let run = &results.runs[0];
+    assert!(
+        run.is_valid() && run.mode == Mode::Closed && run.figures.warm_up.unwrap().answered > Some(0),
+        "{run:?}"
+    );
+}
+
+/// Counts what it is told, stops after a number of runs, and has seen a restart.
+#[derive(Default)]
+struct Counting {
+    before: u32,
+    progress: u32,
+    answered: u64,
+    after: u32,
+    stop: Option<(Stop, u32)>,
+}
+
+impl Watcher for Counting {
+    fn before(&mut self, _: &Turn, _: &Contender) -> Result<(), Error> {
+        self.before += 1;
+        Ok(())
+    }
+
+    fn progress(&mut self, _: &Turn, watched: &Watched) {
+        assert!(watched.planned == Duration::from_millis(400));
+        self.progress += 1;
+        self.answered = watched.progress.answered;
+        if let Some((stop, after)) = &self.stop
+            && self.after == *after
+        {
+            stop.stop();
+        }
+    }
+
+    fn after(&mut self, _: &Turn, _: &Contender, report: &Report) -> Result<Observations, Error> {
+        self.after += 1;
+        assert!(report.counts.answered <= self.answered);
+        let pod = Pod { name: "p".into(), restarts: 1, ..Pod::default() };
+        Ok(Observations { pods: Some(vec![pod]), ..Observations::default() })
+    }
+}
+
+#[test]
+fn the_watcher_is_asked_and_what_it_saw_is_judged() {
+    let mut watcher = Counting::default();
+    let results = go(&campaign(vec![contender("one", 5)], &[], 2), &Stop::default(), &mut watcher).unwrap();
+    assert_eq!((watcher.before, watcher.after), (2, 2));
+    assert!(watcher.progress >= 4 && watcher.answered > 0);
+    assert_eq!(results.runs[0].row, "4 connections");
+    let invalid: Vec<_> =
+        results.runs[0].verdicts.iter().filter(|v| v.is_invalid()).map(|v| &*v.gate).collect();
+    assert_eq!(invalid, ["pod-restarts"]);
+}
+
+/// Ctrl-C: what was measured until then is a report, and says that it is part of one.
+#[test]
+fn a_campaign_that_is_stopped_keeps_what_it_has() {
+    let stop = Stop::default();
+    let mut watcher = Counting { stop: Some((stop.clone(), 1)), ..Counting::default() };
+    let results = go(&campaign(vec![contender("one", 5)], &[], 9), &stop, &mut watcher).unwrap();
+    assert_eq!(results.runs.len(), 2);
+    assert!(results.provenance.interrupted && !results.runs[0].figures.interrupted);
+    assert!(results.runs[1].figures.interrupted && !results.runs[1].is_valid());
+}
+
+#[test]
+fn campaigns_that_make_no_sense() {
+    let one = || contender("one", 1);
+    for (campaign, part) in [
+        (campaign(vec![], &[], 5), "targets: \"none\""),
+        (campaign(vec![one(), one()], &[], 5), "targets: \"one\" is not allowed; each needs a name"),
+        (campaign(vec![one(), contender("two", 1)], &[], 4), "rounds: \"4\" is not allowed"),
+        (campaign(vec![one()], &[], 0), "rounds: \"0\""),
+        (campaign(vec![one()], &[10, 0], 1), "connections: \"0\""),
+    ] {
+        let message = go(&campaign, &Stop::default(), &mut Blind).unwrap_err().to_string();
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn a_host_that_does_not_exist_is_named() {
+    let target = Target::parse("http://no-such-host.invalid:81/").unwrap();
+    let message = target.addresses().unwrap_err().to_string();
+    assert!(message.contains("no address for no-such-host.invalid:81"), "{message}");
+}
+
+#[test]
+fn a_ramp_is_slow_first_and_fast_last() {
+    let load = Load::Ramp { from: 50.0, to: 350.0, arrivals: Arrivals::Even };
+    let plan = Plan {
+        load,
+        warm_up: Duration::ZERO,
+        duration: Duration::from_secs(2),
+        ..plan(server(Duration::ZERO))
+    };
+    let report = run(&plan, &Control::default()).unwrap();
+    assert_eq!((report.counts.sent, report.counts.answered), (400, 400), "{:?}", report.counts);
+    // 125 and 275 are planned.
+    assert!((115..=135).contains(&report.seconds[0].answered), "{:?}", report.seconds);
+}
+
+/// Four connections of 20 ms each do 200 requests a second, and no more.
+#[test]
+fn the_highest_rate_is_found() {
+    let begun = Instant::now();
+    let plan = Plan { duration: Duration::from_millis(700), ..plan(server(Duration::from_millis(20))) };
+    let how = Search { from: 50.0, most: 10_000.0, precision: 0.2 };
+    let promise = Promise { part: 0.9, within: Duration::from_millis(45), failures: 0.0 };
+    let mut told = Vec::new();
+    let outcome =
+        search(&plan, &how, &promise, Arrivals::Even, &Stop::default(), &mut |rate, _| told.push(rate))
+            .unwrap();
+    let Decision::Found(rate) = outcome.decision else { panic!("{:?}", outcome.decision) };
+    assert!((90.0..230.0).contains(&rate), "{rate}");
+    assert!(told.contains(&50.0) && outcome.steps.len() >= 3 && begun.elapsed() < Duration::from_secs(30));
+    let stopped = Stop::default();
+    stopped.stop();
+    let outcome = search(&plan, &how, &promise, Arrivals::Even, &stopped, &mut |_, _| ()).unwrap();
+    assert!(outcome.steps.is_empty() && outcome.decision == Decision::Try(50.0));
+}
+
+/// Stopped while it warms up, a run has nothing to report and says so, rather than that the server is down.
+#[test]
+fn stopped_while_warming_up() {
+    let control = Control::default();
+    control.stop();
+    let plan = Plan { warm_up: Duration::from_mins(1), ..plan(server(Duration::ZERO)) };
+    let report = run(&plan, &control).unwrap();
+    assert!(report.partial && report.counts.answered == 0);
+}
