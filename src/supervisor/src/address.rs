@@ -2,9 +2,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// The longest address that is of interest: `struct sockaddr_in6`.
-pub const LONGEST: usize = 28;
+/// The longest address that is of interest: `struct sockaddr_un`.
+pub const LONGEST: usize = 110;
 
+const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 
@@ -26,6 +27,16 @@ pub fn parse(raw: &[u8]) -> Option<SocketAddr> {
         }
         _ => None,
     }
+}
+
+/// The name in a `sockaddr_un`, with `@` before an abstract one, as `ss` shows it; without control characters, for the log.
+/// `None` for anything else, and where the kernel is to choose the name.
+pub fn unix_name(raw: &[u8]) -> Option<String> {
+    let family = u16::from_ne_bytes(array(raw, 0)?);
+    let (first, rest) = raw.get(2..)?.split_first().filter(|_| family == AF_UNIX)?;
+    let (mark, name) = if *first == 0 { ("@", rest) } else { ("", raw.get(2..)?) };
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    Some(format!("{mark}{}", String::from_utf8_lossy(name).escape_debug()))
 }
 
 fn array<const N: usize>(raw: &[u8], at: usize) -> Option<[u8; N]> {
@@ -96,6 +107,22 @@ mod tests {
         for nonsense in [&[][..], &[2], &four[..15], &six[..23], &raw(1, 0x2f74, b"mp/socket"), &[0xff; 28]] {
             assert_eq!(parse(nonsense), None, "{nonsense:?}");
         }
+    }
+
+    #[test]
+    fn names_of_unix_sockets() {
+        let name = |bytes: &[u8]| unix_name(&[&1_u16.to_ne_bytes(), bytes].concat());
+        assert_eq!(name(b"/tmp/app.sock\0\0\0").as_deref(), Some("/tmp/app.sock"));
+        assert_eq!(
+            name(b"/tmp/app.sock").as_deref(),
+            Some("/tmp/app.sock"),
+            "whose end only its length tells"
+        );
+        assert_eq!(name(b"\0abstract").as_deref(), Some("@abstract"));
+        assert_eq!(name(b"/tmp/a\nb").as_deref(), Some("/tmp/a\\nb"), "stays one line in the log");
+        assert_eq!(name(b""), None);
+        assert_eq!(unix_name(&raw(2, 3000, &[127; 12])), None);
+        assert_eq!(unix_name(&[1]), None);
     }
 
     #[test]

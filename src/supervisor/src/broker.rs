@@ -21,6 +21,8 @@ pub(crate) struct Watched {
     v6_only: Recent<bool>,
     /// What sockets that are none of our business were bound to.
     bound: Recent<Binding>,
+    /// The names of Unix sockets.
+    named: Recent<String>,
     /// Groups whose socket this tree was given.
     given: BTreeSet<GroupId>,
     /// Groups in which it listens.
@@ -34,6 +36,7 @@ impl Watched {
             listener,
             v6_only: Recent::default(),
             bound: Recent::default(),
+            named: Recent::default(),
             given: BTreeSet::new(),
             listens_in: BTreeSet::new(),
         }
@@ -54,7 +57,7 @@ impl Watched {
 #[derive(Debug)]
 struct Recent<T>(VecDeque<(u64, T)>);
 
-impl<T: Copy> Recent<T> {
+impl<T: Clone> Recent<T> {
     const MOST: usize = 64;
 
     fn put(&mut self, inode: u64, value: T) {
@@ -66,7 +69,7 @@ impl<T: Copy> Recent<T> {
     }
 
     fn get(&self, inode: u64) -> Option<T> {
-        self.0.iter().find(|(known, _)| *known == inode).map(|(_, value)| *value)
+        self.0.iter().find(|(known, _)| *known == inode).map(|(_, value)| value.clone())
     }
 }
 
@@ -83,6 +86,8 @@ pub(crate) enum Outcome {
     Nothing,
     /// The tree listens here now.
     Listens(SocketAddr),
+    /// The tree listens on a Unix socket of this name now.
+    ListensOnUnix(String),
     /// It was given a socket of this group, which listens already: a predecessor has seen to that. Some programs look,
     /// and then do not call `listen` (gunicorn).
     MayListen(GroupId),
@@ -150,7 +155,14 @@ impl Broker {
         holds: impl Fn(u64) -> bool,
     ) -> io::Result<(Answer, Outcome)> {
         let proceed = Ok((Answer::Continue, Outcome::Nothing));
-        let Some(request) = BindRequest::read(call)? else { return proceed };
+        let request = match BindRequest::read(call)? {
+            Bind::Tcp(request) => request,
+            Bind::Unix { name, inode } => {
+                tree.named.put(inode, name);
+                return proceed;
+            }
+            Bind::Other => return proceed,
+        };
         let v6_only = tree.v6_only.get(request.inode).unwrap_or(self.v6_only_by_default);
         let binding = Binding { address: request.address, v6_only: request.address.is_ipv6() && v6_only };
         if !self.ports.contains(&binding.address.port()) {
@@ -197,7 +209,9 @@ impl Broker {
             let address = self.slots.binding(group).map(|binding| binding.address);
             return Ok((Answer::Continue, address.map_or(Outcome::Nothing, Outcome::Listens)));
         }
-        let outcome = tree.bound.get(inode).map_or(Outcome::Nothing, |bound| Outcome::Listens(bound.address));
+        let bound = tree.bound.get(inode).map(|bound| Outcome::Listens(bound.address));
+        let outcome = bound.or_else(|| tree.named.get(inode).map(Outcome::ListensOnUnix));
+        let outcome = outcome.unwrap_or(Outcome::Nothing);
         Ok((Answer::Continue, outcome))
     }
 }
@@ -217,7 +231,18 @@ fn first_argument(call: &Notification) -> u32 {
     call.arguments[0] as u32
 }
 
-/// A bind call that may be of interest.
+/// A bind call.
+enum Bind {
+    Tcp(BindRequest),
+    Unix {
+        name: String,
+        inode: u64,
+    },
+    /// The kernel may handle it alone.
+    Other,
+}
+
+/// One that may be for a declared port.
 struct BindRequest {
     fd: u32,
     address: SocketAddr,
@@ -226,25 +251,27 @@ struct BindRequest {
 }
 
 impl BindRequest {
-    /// `None`: the kernel may handle it alone.
-    fn read(call: &Notification) -> io::Result<Option<Self>> {
+    fn read(call: &Notification) -> io::Result<Bind> {
         let fd = first_argument(call);
         let length = usize::try_from(call.arguments[2]).unwrap_or(usize::MAX).min(address::LONGEST);
         as_caller(call.thread, || {
             let mut buffer = [0; address::LONGEST];
             let buffer = buffer.get_mut(..length).unwrap_or_default();
             procfs::read_memory(call.thread, call.arguments[1], buffer)?;
+            if let Some(name) = address::unix_name(buffer) {
+                return Ok(Bind::Unix { name, inode: procfs::socket_inode(call.thread, fd)? });
+            }
             let Some(address) = address::parse(buffer).filter(|address| address.port() != 0) else {
-                return Ok(None);
+                return Ok(Bind::Other);
             };
             let wanted = if address.is_ipv4() { Protocol::Tcp4 } else { Protocol::Tcp6 };
             // Where the kernel does not tell, a declared TCP port most likely means TCP.
             if procfs::protocol(call.thread, fd).unwrap_or(wanted) != wanted {
-                return Ok(None);
+                return Ok(Bind::Other);
             }
             let flags = procfs::file_flags(call.thread, fd)?;
             let inode = procfs::socket_inode(call.thread, fd)?;
-            Ok(Some(Self { fd, address, inode, flags }))
+            Ok(Bind::Tcp(Self { fd, address, inode, flags }))
         })
     }
 }

@@ -41,9 +41,16 @@ impl Fleet {
     pub(super) fn launch(&mut self, now: Time, worker: WorkerId, slot: Slot) -> Generation {
         self.last_generation += 1;
         let generation = self.last_generation;
-        let phase = Phase::Starting;
-        let instance =
-            Instance { worker, slot, pid: None, started: now, phase, elsewhere: None, cause: None };
+        let instance = Instance {
+            worker,
+            slot,
+            pid: None,
+            started: now,
+            phase: Phase::Starting,
+            elsewhere: None,
+            unix_socket: None,
+            cause: None,
+        };
         self.instances.insert(generation, instance);
         self.actions.push(Action::Start { worker, generation, slot });
         generation
@@ -87,6 +94,14 @@ impl Fleet {
         } else if instance.elsewhere.is_none_or(|known| main_port != Some(known.port())) {
             // The declared port on the wrong address says more than another port does.
             instance.elsewhere = Some(address);
+            self.finish_replacement(now);
+        }
+    }
+
+    /// It says where a worker that has no port is to be found, and nothing more: nobody can use that from outside.
+    pub(super) fn listens_on_unix(&mut self, generation: Generation, name: String) {
+        if let Some(instance) = self.instances.get_mut(&generation) {
+            instance.unix_socket.get_or_insert(name);
         }
     }
 
@@ -116,14 +131,8 @@ impl Fleet {
         if !self.serves() {
             self.tell(Notice::Stopped { worker: end.worker, status });
             self.stop_the_rest();
-        } else if self.successor_failed(generation) {
-            self.tell(Notice::Exited {
-                worker: end.worker,
-                status,
-                ran: end.ran,
-                listened: false,
-                failures: 0,
-            });
+        } else if self.successor_ended(generation, status, end.ran) {
+            // Told; the predecessor goes on.
         } else if self.workers.iter().any(|worker| worker.current == Some(generation)) {
             self.worker_ended(now, &end);
         } else {

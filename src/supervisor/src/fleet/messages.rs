@@ -36,6 +36,13 @@ pub enum Event {
         /// Where.
         address: SocketAddr,
     },
+    /// A process of the tree listens on a Unix socket.
+    ListensOnUnix {
+        /// Which start.
+        generation: Generation,
+        /// Its path, or `@` and an abstract name.
+        name: String,
+    },
     /// The tree's first process ended.
     Exited {
         /// Which start.

@@ -15,7 +15,7 @@ mod stop;
 mod tests;
 
 pub use messages::{Action, Event};
-pub use notice::{Notice, Severity};
+pub use notice::{Failure, Notice, Severity};
 pub use readiness::{Readiness, Reason};
 pub use restarts::{Cause, Restarts};
 
@@ -106,6 +106,8 @@ pub struct Instance {
     pub phase: Phase,
     /// Where it listens in vain: not on the declared port, or not for others.
     pub elsewhere: Option<SocketAddr>,
+    /// The Unix socket that it listened on first.
+    pub unix_socket: Option<String>,
     /// Why it is to end, when that was decided here.
     pub cause: Option<Cause>,
 }
@@ -177,6 +179,7 @@ impl Fleet {
                 self.start_failed(now, generation, code, permanent, why);
             }
             Event::Listens { generation, address } => self.listens(now, generation, address),
+            Event::ListensOnUnix { generation, name } => self.listens_on_unix(generation, name),
             Event::Exited { generation, status } => self.exited(now, generation, status),
             Event::Gone { generation } => self.gone(now, generation),
             Event::Quiet { generation } => self.quiet(now, generation),
@@ -198,8 +201,8 @@ impl Fleet {
         if self.serves() {
             times.extend(self.workers.iter().filter_map(|worker| worker.start_at));
             times.extend(self.instances.values().filter_map(|instance| self.complaint_due(instance)));
+            times.extend(self.replacement_deadline());
         }
-        times.extend(self.successor_deadline());
         times.extend(self.instances.values().filter_map(|instance| self.phase_deadline(instance)));
         times.into_iter().min()
     }
@@ -243,6 +246,7 @@ impl Fleet {
         if self.serves() {
             self.start_due(now);
             self.complain(now);
+            self.finish_replacement(now);
             self.advance_replacements(now);
         }
     }

@@ -29,12 +29,41 @@ pub enum Notice {
     Complaint(Reason),
     Rolling { workers: usize },
     Replacing { worker: WorkerId, cause: Cause },
-    ReplacementFailed { worker: WorkerId },
+    ReplacementFailed { worker: WorkerId, why: Failure },
+    ReplacedInVain(Reason),
     Replaced,
     Hung { worker: WorkerId, time: Duration },
     Stopping { signal: Signal, lame_duck: Duration, patience: Duration },
     Hastened { signal: Signal },
     Killing,
+}
+
+/// Why a rolling restart, or another replacement, was called off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// The successor ended.
+    Ended {
+        /// How.
+        status: ExitStatus,
+        /// After this time.
+        ran: Duration,
+    },
+    /// The successor did not come as far as its predecessor in time.
+    Late(Reason),
+    /// What was replaced does not go.
+    Lost,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended { status, ran } => {
+                write!(f, "it ended with {status} after {}, before it listened", Seconds(*ran))
+            }
+            Self::Late(reason) => reason.fmt(f),
+            Self::Lost => f.write_str("its predecessor does not end"),
+        }
+    }
 }
 
 impl Notice {
@@ -52,6 +81,7 @@ impl Notice {
             | Self::Complaint(_)
             | Self::Killing
             | Self::Hung { .. }
+            | Self::ReplacedInVain(_)
             | Self::ReplacementFailed { .. } => Severity::Warning,
             Self::CannotRun { .. } | Self::GivingUp { .. } => Severity::Error,
         }
@@ -85,6 +115,9 @@ impl fmt::Display for Notice {
                 status.code()
             ),
             Self::Complaint(reason) => reason.fmt(f),
+            Self::Rolling { workers: 0 } => f.write_str(
+                "rolling restart: nothing to replace, every worker has just been started or is about to be",
+            ),
             Self::Rolling { workers } => write!(f, "rolling restart of {workers} workers, one at a time"),
             Self::Replacing { worker, cause } => {
                 let why = match cause {
@@ -95,10 +128,11 @@ impl fmt::Display for Notice {
                 };
                 write!(f, "worker {worker} {why}: replacing it")
             }
-            Self::ReplacementFailed { worker } => {
+            Self::ReplacementFailed { worker, why } => {
                 let what = "did not come to listen: the restart is off, the old workers go on";
-                write!(f, "the successor of worker {worker} {what}")
+                write!(f, "the successor of worker {worker} {what} ({why})")
             }
+            Self::ReplacedInVain(reason) => write!(f, "replaced, but {reason}"),
             Self::Replaced => f.write_str("every worker that was due is replaced"),
             Self::Hung { worker, time } => {
                 let time = Seconds(*time);

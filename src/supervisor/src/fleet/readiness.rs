@@ -1,6 +1,6 @@
 //! Whether the pod should get traffic, and if not, why, in words that lead to the remedy.
 
-use super::{Action, Fleet, Instance, Notice, Time, Worker, WorkerId};
+use super::{Action, Fleet, Instance, Notice, Phase, Time, Worker, WorkerId};
 use crate::sys::process::ExitStatus;
 use std::fmt;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A worker that has failed this often in a row does not hold up the others any longer.
 const PROVEN_TO_FAIL: u32 = 3;
 /// How long a worker may take before its silence is worth a line in the log.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The answer of `/readyz`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub enum Reason {
         worker: WorkerId,
         /// For how long it has been running.
         waited: Duration,
+        /// A Unix socket that it listens on.
+        unix_socket: Option<String>,
     },
     /// The worker ended and waits for its next start.
     Restarting {
@@ -74,9 +76,14 @@ impl fmt::Display for Reason {
                     "worker {worker} listens on {address} only: nothing outside the pod can reach it; make it listen on {everywhere}"
                 )
             }
-            Self::NotListening { worker, waited } => {
+            Self::NotListening { worker, waited, unix_socket: None } => {
                 write!(f, "worker {worker} has not listened yet ({} s)", waited.as_secs())
             }
+            Self::NotListening { worker, waited, unix_socket: Some(name) } => write!(
+                f,
+                "worker {worker} has not listened on a port yet, only on the Unix socket {name} ({} s)",
+                waited.as_secs()
+            ),
             Self::Restarting { worker, status: None, .. } => write!(f, "worker {worker} is about to start"),
             Self::Restarting { worker, status: Some(status), failures: 0 } => {
                 write!(f, "worker {worker} ended ({status}) and is being restarted")
@@ -126,26 +133,36 @@ impl Fleet {
                 failures: worker.failures,
             });
         };
-        match (instance.phase, instance.elsewhere, self.settings.main_port) {
-            (super::Phase::Listening { .. }, _, _) => None,
-            (super::Phase::Draining { .. } | super::Phase::Stopping { .. }, _, _) => {
+        match instance.phase {
+            Phase::Draining { .. } | Phase::Stopping { .. } => {
                 Some(Reason::Restarting { worker: worker.id, status: worker.last_exit, failures: 0 })
             }
-            (super::Phase::Ended { status, .. }, _, _) => Some(Reason::Restarting {
+            Phase::Ended { status, .. } => Some(Reason::Restarting {
                 worker: worker.id,
                 status: Some(status),
                 failures: worker.failures,
             }),
-            (_, Some(address), Some(declared)) if address.port() == declared => {
-                Some(Reason::LoopbackOnly { worker: worker.id, address: address.ip() })
-            }
-            (_, Some(address), Some(declared)) => {
-                Some(Reason::WrongPort { worker: worker.id, port: address.port(), declared })
-            }
-            _ => {
-                Some(Reason::NotListening { worker: worker.id, waited: now.saturating_sub(instance.started) })
-            }
+            Phase::Starting | Phase::Listening { .. } => self.reason(instance, now),
         }
+    }
+
+    /// What keeps a start that is to stay from serving.
+    pub(super) fn reason(&self, instance: &Instance, now: Time) -> Option<Reason> {
+        let worker = instance.worker;
+        if instance.listening_since().is_some() {
+            return None;
+        }
+        Some(match (instance.elsewhere, self.settings.main_port) {
+            (Some(address), Some(declared)) if address.port() == declared => {
+                Reason::LoopbackOnly { worker, address: address.ip() }
+            }
+            (Some(address), Some(declared)) => Reason::WrongPort { worker, port: address.port(), declared },
+            _ => Reason::NotListening {
+                worker,
+                waited: now.saturating_sub(instance.started),
+                unix_socket: instance.unix_socket.clone(),
+            },
+        })
     }
 
     /// When a silent worker is worth a line in the log.
@@ -154,7 +171,7 @@ impl Fleet {
         let due = instance.started + PATIENCE;
         let reason = self.shortcoming(worker, due)?;
         let told = worker.complained == Some(std::mem::discriminant(&reason));
-        (instance.phase == super::Phase::Starting && !told).then_some(due)
+        (instance.phase == Phase::Starting && !told).then_some(due)
     }
 
     /// Lets workers that listen in the wrong place be told about once more.

@@ -93,6 +93,7 @@ impl Supervisor {
         tree.watched = taken;
         match outcome {
             Outcome::Nothing => {}
+            Outcome::ListensOnUnix(name) => self.dispatch(Event::ListensOnUnix { generation, name }),
             Outcome::Trouble(text) => self.trouble(text),
             Outcome::Blind(text) => {
                 tree.blind = true;
