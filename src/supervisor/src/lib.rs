@@ -12,7 +12,8 @@
 //! - `sys` holds the system calls, and with them all `unsafe` code.
 //!
 //! # Layout
-//! `main` → [`run`] → [`flags`] → `supervisor`. What parses foreign text is public, so that it can be fuzzed.
+//! `main` → [`run`] → [`flags`] → `supervisor`. What parses foreign text is public, and `foreign` calls
+//! all of it for `fuzz/`.
 
 pub mod address;
 mod admin;

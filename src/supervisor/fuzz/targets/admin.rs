@@ -4,7 +4,4 @@
 use libfuzzer_sys::fuzz_target;
 use workerapp_supervisor::foreign;
 
-fuzz_target!(|bytes: &[u8]| {
-    foreign::request(bytes);
-    foreign::channel(bytes);
-});
+fuzz_target!(|bytes: &[u8]| foreign::admin(bytes));
