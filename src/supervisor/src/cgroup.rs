@@ -236,6 +236,43 @@ mod tests {
         assert_eq!(paths(&odd.v2), ["/sys/fs/cgroup"]);
     }
 
+    /// What a kubelet does when it resizes a container in place. The files stand in a directory of the test's own: the CPU
+    /// controller of a machine belongs to version 1 or 2 of cgroups as a whole.
+    #[test]
+    fn a_v2_limit_that_changes_is_followed_within_five_seconds() {
+        use crate::follow::Follower;
+        use crate::limits::{Basis, Wanted};
+        let directory = std::env::temp_dir().join(format!("workerapp-cgroup2-{}", std::process::id()));
+        let own = directory.join("pod/app");
+        fs::create_dir_all(&own).unwrap();
+        let set = |dir: &Path, text: &str| fs::write(dir.join("cpu.max"), text).unwrap();
+        let at = directory.display();
+        let cgroup =
+            Cgroup::from_text("0::/pod/app\n", &format!("25 21 0:22 / {at} rw - cgroup2 cgroup2 rw\n"));
+        let workers = || {
+            let Limits { cpu, memory } = cgroup.limits();
+            let wanted = Wanted::Auto;
+            Basis { wanted, most: None, memory_per_worker: None, variable: None, cpu, memory }.workers().count
+        };
+        set(&own, "100000 100000\n");
+        assert_eq!(workers(), 1);
+        let mut follower = Follower::new(workers());
+        set(&own, "300000 100000\n");
+        let looks = (0..4).map(|look| Duration::from_millis(1_250) * look);
+        let grown = looks.filter_map(|at| follower.observe(at, workers())).last();
+        assert_eq!(grown, Some(3), "three looks apart by a second and a quarter are enough");
+
+        // The pod's own limit holds as well, and `max` is none.
+        set(&directory.join("pod"), "150000 100000\n");
+        assert_eq!(workers(), 2);
+        set(&own, "max 100000\n");
+        assert_eq!(workers(), 2);
+        fs::write(own.join("memory.max"), "67108864\n").unwrap();
+        fs::write(directory.join("pod/memory.max"), "max\n").unwrap();
+        assert_eq!(cgroup.limits().memory, Some(64 << 20));
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
     #[test]
     fn damaged_text_never_leads_out_of_a_mount() {
         let samples = [
