@@ -122,7 +122,11 @@ impl Part {
         match self {
             Self::Throughput => each * cases * effort.rounds * 5 + Duration::from_secs(15),
             Self::Latency => each * cases * loads * effort.rounds * 4,
-            Self::Loss => (effort.calm + Duration::from_secs(3)) * effort.disturbances * 2 * 3,
+            // Four are rolled, three killed; two are resized, which they do not follow at once.
+            Self::Loss => {
+                (effort.calm + Duration::from_secs(3)) * effort.disturbances * 7
+                    + (effort.calm + Duration::from_secs(25)) * 2
+            }
             Self::Footprint => {
                 Duration::from_millis(400) * effort.starts + effort.idle + Duration::from_secs(5)
             }

@@ -1,6 +1,7 @@
 //! Who is compared.
 
 use crate::arguments::Arguments;
+use crate::cgroup::Cgroup;
 use crate::progress;
 use crate::server::Server;
 use anyhow::{Context, Result, bail};
@@ -105,8 +106,13 @@ impl Setup {
         self.logs.join("pm2")
     }
 
-    /// What starts the app, and the port it will listen on.
-    pub(crate) fn command(&self, contender: Contender, workers: usize) -> (Command, u16) {
+    /// What starts the app, and the port it will listen on. In a cgroup the supervisor takes the number of workers from there.
+    pub(crate) fn command(
+        &self,
+        contender: Contender,
+        workers: usize,
+        cgroup: Option<&Cgroup>,
+    ) -> (Command, u16) {
         let port = contender.port();
         let workers = workers.to_string();
         let mut command = Command::new(&self.node);
@@ -123,7 +129,7 @@ impl Setup {
                 let (port, admin) = (port.to_string(), (port + 1).to_string());
                 command.args([
                     "--workers",
-                    &workers,
+                    if cgroup.is_some() { "auto" } else { &workers },
                     "--port",
                     &port,
                     "--admin-port",
@@ -134,6 +140,9 @@ impl Setup {
                 command.arg("--").arg(&self.node).arg("server.js")
             }
         };
+        if let Some(cgroup) = cgroup {
+            command = cgroup.hold(&command);
+        }
         command
             .current_dir(&self.app)
             .env_remove("NODE_OPTIONS")
@@ -154,20 +163,40 @@ impl Setup {
     pub(crate) fn roll(&self, server: &Server) -> Result<()> {
         match server.contender {
             Contender::Ours | Contender::Cluster => Ok(kill_process(server.pid()?, Signal::HUP)?),
-            Contender::Pm2 => {
-                let done = Command::new(&self.node)
-                    .arg(self.module("pm2/bin/pm2"))
-                    .args(["reload", "all"])
-                    .env("PM2_HOME", self.pm2_home())
-                    .stdin(Stdio::null())
-                    .output()?;
-                if !done.status.success() {
-                    let text = String::from_utf8_lossy(&done.stdout);
-                    bail!("pm2 reload failed: {}", text.lines().last().unwrap_or_default());
-                }
-                Ok(())
-            }
-            Contender::Single | Contender::Watt => bail!("{} isn't rolled here", server.contender.name()),
+            Contender::Pm2 => self.pm2(&["reload", "all"]),
+            Contender::Watt => self.ask("wattpm/bin/cli.js", &["restart", &server.raw_pid()?.to_string()]),
+            Contender::Single => bail!("{} isn't rolled here", server.contender.name()),
         }
+    }
+
+    /// Asks for another number of workers, where the contender does not notice by itself that there are other CPUs.
+    pub(crate) fn scale(&self, server: &Server, workers: usize) -> Result<()> {
+        match server.contender {
+            Contender::Ours => Ok(()),
+            Contender::Pm2 => self.pm2(&["scale", "app", &workers.to_string()]),
+            _ => bail!("{} isn't resized here", server.contender.name()),
+        }
+    }
+
+    fn pm2(&self, arguments: &[&str]) -> Result<()> {
+        self.ask("pm2/bin/pm2", arguments)
+    }
+
+    /// Runs a contender's own command line to its end.
+    fn ask(&self, program: &str, arguments: &[&str]) -> Result<()> {
+        let done = Command::new(&self.node)
+            .arg(self.module(program))
+            .args(arguments)
+            .current_dir(&self.app)
+            .env("PM2_HOME", self.pm2_home())
+            .env("PLT_TELEMETRY_DISABLED", "1")
+            .stdin(Stdio::null())
+            .output()?;
+        if !done.status.success() {
+            let text = [done.stdout, done.stderr].concat();
+            let text = String::from_utf8_lossy(&text);
+            bail!("{program} {}: {}", arguments.join(" "), text.lines().last().unwrap_or_default());
+        }
+        Ok(())
     }
 }

@@ -82,7 +82,7 @@ pub(crate) fn measure(
 
 fn time_to_listen(setup: &Setup, contender: Contender) -> Result<Duration> {
     let begun = Instant::now();
-    let server = Server::launch(setup, contender, 1)?;
+    let server = Server::launch(setup, contender, 1, None)?;
     while TcpStream::connect(http::address(server.port)).is_err() {
         if begun.elapsed() > START {
             bail!("{} doesn't listen after {START:?}", contender.name());

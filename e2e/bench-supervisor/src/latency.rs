@@ -2,8 +2,7 @@
 
 use crate::arguments::Effort;
 use crate::contender::Contender;
-use crate::measure::{self, Case, cases};
-use crate::progress;
+use crate::measure::{Case, Turn, cases};
 use crate::results::Results;
 use crate::server::Server;
 use anyhow::{Context, Result};
@@ -23,21 +22,15 @@ pub(crate) fn measure(
     for round in 1..=effort.rounds {
         for percent in &effort.loads_percent {
             for case in cases(&effort.handlers_ms, Some(*percent)) {
-                progress(&format!("latency, round {round} of {}: {}", effort.rounds, case.name()))?;
-                // The single process has half of the capacity: it could only be overloaded.
-                let mut order: Vec<&Server> =
-                    servers.iter().filter(|server| server.contender != Contender::Single).collect();
-                random.shuffle(&mut order);
                 let per_second = capacity(results, case)? * f64::from(*percent) / 100.0;
                 // The same for all in a round, another in the next.
                 let arrivals = Arrivals::Random { seed: random.u64(..) };
-                for server in order {
-                    let connections = if case.keep_alive { KEPT } else { SHORT };
-                    let load = Load::Rate { per_second, arrivals };
-                    let mut plan = measure::plan(server.port, case, connections, load)?;
-                    plan.duration = effort.measurement;
-                    results.samples.push(measure::sample(server, case, round, &plan, effort.warm_up)?);
-                }
+                let connections = if case.keep_alive { KEPT } else { SHORT };
+                let load = Load::Rate { per_second, arrivals };
+                // The single process has half of the capacity: it could only be overloaded.
+                let pairs = servers.iter().filter(|server| server.contender != Contender::Single);
+                let turn = Turn { part: "latency", effort, round, case, connections, load };
+                turn.take(pairs, random, results)?;
             }
         }
     }

@@ -4,11 +4,13 @@
 //!
 //! - `contender`: who is compared, and how each is started and asked to replace its workers.
 //! - `server`, `procfs`, `http`: starting, watching and stopping them, by process id and on loopback only.
+//! - `cgroup`: a CPU limit that can be changed.
 //! - `measure`, `throughput`, `latency`, `loss`, `footprint`: the parts.
 //! - `placement`: a simulation of how connections fall on more workers than this machine has CPUs for.
 //! - `results`, `table`: what comes out.
 
 mod arguments;
+mod cgroup;
 mod contender;
 mod footprint;
 mod http;

@@ -1,8 +1,11 @@
 //! One measurement of one server.
 
+use crate::arguments::Effort;
 use crate::contender::Contender;
 use crate::http::{self, WORKER_HEADER};
 use crate::procfs;
+use crate::progress;
+use crate::results::Results;
 use crate::server::Server;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -72,17 +75,42 @@ pub(crate) fn plan(port: u16, case: Case, connections: usize, load: Load) -> Res
     })
 }
 
+/// One case in one round.
+pub(crate) struct Turn<'a> {
+    pub(crate) part: &'a str,
+    pub(crate) effort: &'a Effort,
+    pub(crate) round: u32,
+    pub(crate) case: Case,
+    pub(crate) connections: usize,
+    pub(crate) load: Load,
+}
+
+impl Turn<'_> {
+    /// Measures each once, in an order that chance decides.
+    pub(crate) fn take<'s>(
+        &self,
+        servers: impl IntoIterator<Item = &'s Server>,
+        random: &mut fastrand::Rng,
+        results: &mut Results,
+    ) -> Result<()> {
+        let Self { part, effort, round, case, connections, load } = *self;
+        progress(&format!("{part}, round {round} of {}: {}", effort.rounds, case.name()))?;
+        let mut order: Vec<&Server> = servers.into_iter().collect();
+        random.shuffle(&mut order);
+        for server in order {
+            let plan = plan(server.port, case, connections, load)?;
+            let plan = Plan { duration: effort.measurement, ..plan };
+            results.samples.push(sample(server, case, round, &plan, effort.warm_up)?);
+        }
+        Ok(())
+    }
+}
+
 /// On a busy machine a short warm-up may see no answer.
 const WARM_UPS: u32 = 20;
 
 /// Warms up, on connections of its own, and measures.
-pub(crate) fn sample(
-    server: &Server,
-    case: Case,
-    round: u32,
-    plan: &Plan,
-    warm_up: Duration,
-) -> Result<Sample> {
+fn sample(server: &Server, case: Case, round: u32, plan: &Plan, warm_up: Duration) -> Result<Sample> {
     let what = || format!("{}, {}", server.contender.name(), case.name());
     let warm_up = Plan { duration: warm_up, ..plan.clone() };
     let mut tries = 0..WARM_UPS;

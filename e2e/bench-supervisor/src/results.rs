@@ -3,7 +3,7 @@
 use crate::arguments::Effort;
 use crate::contender::{Contender, Setup, WORKERS};
 use crate::footprint::Footprint;
-use crate::loss::{Disturbance, Loss};
+use crate::loss::{Disturbance, Loss, Omission};
 use crate::measure::{Case, Sample};
 use crate::row;
 use crate::table::aligned;
@@ -29,6 +29,7 @@ pub(crate) struct Results {
     effort: Effort,
     pub(crate) samples: Vec<Sample>,
     pub(crate) losses: Vec<Loss>,
+    pub(crate) omissions: Vec<Omission>,
     pub(crate) footprint: Option<Footprint>,
     ratios: Vec<Compared>,
 }
@@ -89,6 +90,7 @@ impl Results {
             effort: effort.clone(),
             samples: Vec::new(),
             losses: Vec::new(),
+            omissions: Vec::new(),
             footprint: None,
             ratios: Vec::new(),
         }
@@ -181,59 +183,18 @@ impl Results {
     }
 
     fn loss_table(&self) -> String {
-        let mut text = String::new();
-        for disturbance in [Disturbance::RollingRestarts, Disturbance::Kills] {
-            let losses = self.losses.iter().filter(|loss| loss.disturbance == disturbance);
-            let mut rows = Vec::new();
-            for loss in losses {
-                if rows.is_empty() {
-                    rows.push(row![
-                        format!("{} times {}", loss.times, disturbance.name()),
-                        "planned/s",
-                        "short ok",
-                        "failed",
-                        "p99 ms",
-                        "max ms",
-                        "kept ok",
-                        "failed",
-                        "retried",
-                        "p99 ms",
-                        "max ms",
-                        "replaced in ms",
-                        "remarks"
-                    ]);
-                }
-                let ms = |ms: f64| format!("{ms:.0}");
-                let (short, kept) = (&loss.short, &loss.kept);
-                let both = [("short", short), ("kept", kept)];
-                let kinds = both.into_iter().flat_map(|(name, clients)| {
-                    clients.failures.iter().map(move |(kind, n)| format!("{name} {}: {n}", kind.name()))
-                });
-                let unsent = both.into_iter().filter(|(_, clients)| clients.unsent > 0);
-                let unsent = unsent.map(|(name, clients)| format!("{name} unsent: {}", clients.unsent));
-                let remarks: Vec<String> = kinds.chain(unsent).chain(loss.problem.clone()).collect();
-                rows.push(row![
-                    loss.contender.name(),
-                    format!("2 x {:.0}", loss.requests_per_second),
-                    short.answered,
-                    short.failed,
-                    ms(short.p99_ms),
-                    ms(short.longest_ms),
-                    kept.answered,
-                    kept.failed,
-                    kept.retried,
-                    ms(kept.p99_ms),
-                    ms(kept.longest_ms),
-                    ms(loss.replaced_ms),
-                    remarks.join(", ")
-                ]);
-            }
-            if !rows.is_empty() {
-                rows.get_mut(1..).unwrap_or_default().sort();
-                text = format!("{text}{}\n", aligned(&rows));
-            }
-        }
-        text
+        let tables = Disturbance::ALL.map(|disturbance| {
+            let mut rows: Vec<_> =
+                self.losses.iter().filter(|loss| loss.disturbance == disturbance).map(Loss::row).collect();
+            let omissions = self.omissions.iter().filter(|omission| omission.disturbance == disturbance);
+            rows.extend(omissions.map(Omission::row));
+            rows.sort();
+            let times =
+                self.losses.iter().find(|loss| loss.disturbance == disturbance).map(|loss| loss.times);
+            let head = times.map(|times| Loss::head(&format!("{times} times {}", disturbance.name())));
+            head.map_or(String::new(), |head| format!("{}\n", aligned(&[vec![head], rows].concat())))
+        });
+        tables.concat()
     }
 
     fn footprint_table(&self) -> String {

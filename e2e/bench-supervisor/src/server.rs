@@ -1,5 +1,6 @@
 //! A running contender.
 
+use crate::cgroup::Cgroup;
 use crate::contender::{Contender, Setup};
 use crate::http;
 use crate::procfs;
@@ -26,13 +27,28 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it and waits until all its workers answer.
     pub(crate) fn start(setup: &Setup, contender: Contender) -> Result<Self> {
-        let server = Self::launch(setup, contender, contender.workers())?;
-        server.wait_until(START, |workers| workers.len() == contender.workers()).map(|_| server)
+        Self::start_with(setup, contender, contender.workers(), None)
+    }
+
+    /// The same with so many workers, in a cgroup that allows them.
+    pub(crate) fn start_with(
+        setup: &Setup,
+        contender: Contender,
+        workers: usize,
+        cgroup: Option<&Cgroup>,
+    ) -> Result<Self> {
+        let server = Self::launch(setup, contender, workers, cgroup)?;
+        server.wait_until(START, |names| names.len() == workers).map(|_| server)
     }
 
     /// Starts it and waits for nothing.
-    pub(crate) fn launch(setup: &Setup, contender: Contender, workers: usize) -> Result<Self> {
-        let (mut command, port) = setup.command(contender, workers);
+    pub(crate) fn launch(
+        setup: &Setup,
+        contender: Contender,
+        workers: usize,
+        cgroup: Option<&Cgroup>,
+    ) -> Result<Self> {
+        let (mut command, port) = setup.command(contender, workers, cgroup);
         TcpListener::bind(http::address(port)).with_context(|| format!("port {port} isn't free"))?;
         let log = setup.logs.join(format!("{contender:?}.log").to_lowercase());
         let log = File::create(&log).with_context(|| format!("can't write {}", log.display()))?;

@@ -1,8 +1,7 @@
 //! Closed loop: how many requests a second, at how much CPU each.
 
 use crate::arguments::Effort;
-use crate::measure::{self, cases};
-use crate::progress;
+use crate::measure::{Turn, cases};
 use crate::results::Results;
 use crate::server::Server;
 use anyhow::Result;
@@ -21,15 +20,9 @@ pub(crate) fn measure(
 ) -> Result<()> {
     for round in 1..=effort.rounds {
         for case in cases(&effort.handlers_ms, None) {
-            progress(&format!("throughput, round {round} of {}: {}", effort.rounds, case.name()))?;
-            let mut order: Vec<&Server> = servers.iter().collect();
-            random.shuffle(&mut order);
-            for server in order {
-                let connections = if case.keep_alive { KEPT } else { SHORT };
-                let mut plan = measure::plan(server.port, case, connections, Load::Capacity)?;
-                plan.duration = effort.measurement;
-                results.samples.push(measure::sample(server, case, round, &plan, effort.warm_up)?);
-            }
+            let connections = if case.keep_alive { KEPT } else { SHORT };
+            let turn = Turn { part: "throughput", effort, round, case, connections, load: Load::Capacity };
+            turn.take(servers, random, results)?;
         }
     }
     Ok(())
