@@ -37,7 +37,7 @@ struct Arguments {
     #[arg(long, default_value_t = 7)]
     rounds: u32,
     /// Seconds of each run
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 4)]
     seconds: u64,
     /// Decides the order within each round
     #[arg(long)]

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::request::Request;
-use crate::schedule::Arrivals;
+use crate::schedule::{Arrivals, Pace, Schedule};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -130,6 +130,19 @@ impl Plan {
         } else {
             Ok(())
         }
+    }
+
+    /// When this thread's requests are due; `None` in a closed loop.
+    pub(crate) fn schedule_of(&self, thread: usize) -> Option<Schedule> {
+        let (pace, arrivals) = match self.load {
+            Load::Capacity => return None,
+            Load::Rate { per_second, arrivals } => (Pace::even(per_second), arrivals),
+            Load::Ramp { from, to, arrivals } => {
+                (Pace::ramp(from, to, self.warm_up, self.warm_up + self.duration), arrivals)
+            }
+        };
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Some(Schedule::new(pace, arrivals, number(thread), number(self.threads)))
     }
 
     /// How many connections this thread has; those that can't be shared evenly go to the first ones.

@@ -234,6 +234,13 @@ fn stopped_in_the_middle() {
     }
 }
 
+/// Memory of this process.
+fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
 #[test]
 fn an_endless_body_is_a_timeout_and_no_memory() {
     let address = server(|stream, _| {
@@ -241,7 +248,11 @@ fn an_endless_body_is_a_timeout_and_no_memory() {
         while stream.write_all(&[b'x'; 16000]).is_ok() {}
         false
     });
+    let before = resident_kib();
     let report = go(&Plan { timeout: Duration::from_millis(300), ..plan(address, "GET", true) });
     assert_eq!(only(&report), Failure::Timeout);
     assert!(report.counts.bytes_received > 10_000_000, "{:?}", report.counts);
+    // Much less than came; the other tests in this process need some too.
+    let more = resident_kib().saturating_sub(before) * 1024;
+    assert!(more < 8_000_000.max(report.counts.bytes_received / 4), "{more} of {:?}", report.counts);
 }

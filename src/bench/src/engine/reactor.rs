@@ -5,10 +5,10 @@ use super::cpu::CpuMeter;
 use super::poller::{Poller, Ready};
 use super::{Control, Outcome, Progress, Times};
 use crate::error::{Error, Failure};
-use crate::plan::{Load, Plan};
+use crate::plan::Plan;
 use crate::record::{LATE, Record};
 use crate::response::Answer;
-use crate::schedule::{Pace, Schedule};
+use crate::schedule::Schedule;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -50,17 +50,7 @@ impl<'a> Reactor<'a> {
         thread: usize,
     ) -> Result<Self, Error> {
         let count = plan.connections_of(thread);
-        let paced = match plan.load {
-            Load::Capacity => None,
-            Load::Rate { per_second, arrivals } => Some((Pace::even(per_second), arrivals)),
-            Load::Ramp { from, to, arrivals } => {
-                Some((Pace::ramp(from, to, plan.warm_up, plan.warm_up + plan.duration), arrivals))
-            }
-        };
-        let schedule = paced.map(|(pace, arrivals)| {
-            let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-            Schedule::new(pace, arrivals, number(thread), number(plan.threads))
-        });
+        let schedule = plan.schedule_of(thread);
         let before: usize = (0..thread).map(|thread| plan.connections_of(thread)).sum();
         Ok(Self {
             plan,

@@ -60,11 +60,7 @@ pub fn read(source: &Source) -> Result<Vec<Run>, Error> {
 fn from_json(text: &str) -> Result<Vec<Run>, Error> {
     let value: Value = serde_json::from_str(text).map_err(|source| Error::Json { source })?;
     if value.get("runs").is_some() && value.get("provenance").is_some() {
-        let results: Results = serde_json::from_value(value).map_err(|source| Error::Own { source })?;
-        if results.version != VERSION {
-            return Err(Error::Version { version: results.version });
-        }
-        return Ok(results.runs);
+        return document(text).map(|results| results.runs);
     }
     let all = match value {
         Value::Array(all) => all,
@@ -81,6 +77,12 @@ fn from_json(text: &str) -> Result<Vec<Run>, Error> {
             }
         })
         .collect()
+}
+
+/// Results of this program, with everything that they had when they were written: to write another report of the same.
+pub fn document(text: &str) -> Result<Results, Error> {
+    let results: Results = serde_json::from_str(text).map_err(|source| Error::Own { source })?;
+    if results.version == VERSION { Ok(results) } else { Err(Error::Version { version: results.version }) }
 }
 
 /// All files together, judged and compared. Runs of one target in one row are numbered as rounds, in the order in which they come.

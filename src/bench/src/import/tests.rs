@@ -173,8 +173,11 @@ fn our_own_results() {
     let results = results(&[source(WRK_TEXT)], Provenance::default(), 3).unwrap();
     let text = crate::reports::json::text(&results).unwrap();
     assert_eq!(one(&text).figures, results.runs[0].figures);
+    assert_eq!(document(&text).unwrap(), results);
     let later = text.replacen("\"version\": 1", "\"version\": 9", 1);
     assert!(read(&source(&later)).unwrap_err().to_string().contains("version: 9"));
+    let broken = text.replacen("\"answered\": 22464600", "\"answered\": -1", 1);
+    assert!(read(&source(&broken)).unwrap_err().to_string().contains("-1"), "{broken}");
 }
 
 /// Five runs of each are enough to tell, and a single pair is not.

@@ -19,8 +19,10 @@ pub fn text(results: &Results, regenerate: &str) -> String {
         push!(text, "\n## {row}\n\n{}", markdown(&summary::figures(results, row)));
     }
     if !results.comparisons.is_empty() {
-        let table = markdown(&summary::comparisons(results));
-        push!(text, "\n## What can be told\n\n{}\n\n{table}", summary::HOW_TO_READ);
+        push!(text, "\n## What can be told\n\n{}\n", summary::HOW_TO_READ);
+        for (caption, rows) in summary::comparisons(results) {
+            push!(text, "\n{caption}\n\n{}", markdown(&rows));
+        }
     }
     let invalid = summary::invalid(results);
     if invalid.len() > 1 {

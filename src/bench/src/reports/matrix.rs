@@ -27,8 +27,8 @@ pub fn findings(results: &Results) -> String {
     for row in summary::invalid(results).iter().skip(1) {
         push!(text, "invalid: {}\n", row.join(": "));
     }
-    if !results.comparisons.is_empty() {
-        push!(text, "\n{}", aligned(&summary::comparisons(results)));
+    for (caption, rows) in summary::comparisons(results) {
+        push!(text, "\n{caption}\n{}", aligned(&rows));
     }
     text
 }
@@ -51,6 +51,9 @@ mod tests {
     fn what_can_not_be_believed_is_said() {
         let text = findings(&samples::results());
         assert!(text.contains("invalid: workers, 500 connections, round 1: errors: 3 of"), "{text}");
-        assert!(text.contains('~') && text.contains("95 % interval"), "{text}");
+        assert!(
+            text.contains("workers against one, 500 connections: 4 pairs, 1 left out") && text.contains('~'),
+            "{text}"
+        );
     }
 }

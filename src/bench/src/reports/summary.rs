@@ -8,7 +8,7 @@ use crate::results::{Generator, Mode, Results, Run};
 
 /// Beside the table of comparisons.
 pub(super) const HOW_TO_READ: &str = "Each target against the first one, in pairs of runs of the same round. The interval holds the true ratio with a \
-     confidence of 95 %. ~ means that nothing can be told; then the last column says how large a difference would have been seen in \
+     confidence of 95 %. + is better, - is worse, ~ means that nothing can be told; then the last column says how large a difference would have been seen in \
      four of five tries.";
 
 fn texts<const N: usize>(cells: [&str; N]) -> Vec<String> {
@@ -109,34 +109,33 @@ pub(super) fn figures(results: &Results, row: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// Every comparison.
-pub(super) fn comparisons(results: &Results) -> Vec<Vec<String>> {
-    let mut rows = vec![texts([
-        "row",
-        "metric",
-        "target / base",
-        "ratio",
-        "95 % interval",
-        "",
-        "pairs",
-        "left out",
-        "would have seen",
-    ])];
-    rows.extend(results.comparisons.iter().map(|one| {
+/// A table for each row and target, with what stands above it.
+pub(super) fn comparisons(results: &Results) -> Vec<(String, Vec<Vec<String>>)> {
+    let mut tables: Vec<(String, Vec<Vec<String>>)> = Vec::new();
+    for one in &results.comparisons {
+        let mut caption =
+            format!("{} against {}, {}: {} pairs", one.target, one.base, one.row, one.ratio.pairs);
+        if one.rounds_left_out > 0 {
+            push!(caption, ", {} left out", one.rounds_left_out);
+        }
         let ratio = &one.ratio;
-        vec![
-            one.row.clone(),
+        let line = vec![
             one.metric.to_string(),
-            format!("{} / {}", one.target, one.base),
             format!("{:.3}", ratio.ratio),
             format!("{:.3} to {:.3}", ratio.low, ratio.high),
             one.finding.sign().to_owned(),
-            ratio.pairs.to_string(),
-            one.rounds_left_out.to_string(),
             or_dash(one.smallest_difference_percent, |percent| format!("{} %", short(percent))),
-        ]
-    }));
-    rows
+        ];
+        if let Some((_, rows)) = tables.last_mut().filter(|(last, _)| *last == caption) {
+            rows.push(line);
+        } else {
+            tables.push((
+                caption,
+                vec![texts(["metric", "ratio", "95 % interval", "", "would have seen"]), line],
+            ));
+        }
+    }
+    tables
 }
 
 /// Runs that a gate marked invalid, and why.

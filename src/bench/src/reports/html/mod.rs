@@ -20,21 +20,23 @@ pub fn page(results: &Results) -> String {
     }
     for row in results.rows() {
         push!(body, "<h2>{}</h2>\n", escape(row));
-        body.push_str(&table(&summary::figures(results, row)));
+        body.push_str(&table(&summary::figures(results, row), "figures"));
         body.push_str(&plots(results, row));
     }
     if !results.comparisons.is_empty() {
         body.push_str("<h2>What can be told</h2>\n");
         push!(body, "<p>{}</p>\n", escape(summary::HOW_TO_READ));
-        body.push_str(&table(&summary::comparisons(results)));
+        for (caption, rows) in summary::comparisons(results) {
+            push!(body, "<h3>{}</h3>\n{}", escape(&caption), table(&rows, "findings"));
+        }
     }
     let invalid = summary::invalid(results);
     if invalid.len() > 1 {
         body.push_str("<h2>Runs that can’t be believed</h2>\n");
-        body.push_str(&table(&invalid));
+        body.push_str(&table(&invalid, "prose"));
     }
     body.push_str("<h2>How it was measured</h2>\n");
-    body.push_str(&table(&summary::provenance(results)));
+    body.push_str(&table(&summary::provenance(results), "prose"));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
@@ -77,18 +79,19 @@ fn plots(results: &Results, row: &str) -> String {
     .concat()
 }
 
-/// The first row is the head.
-fn table(rows: &[Vec<String>]) -> String {
-    let mut text = String::from("<div class=\"scroll\"><table>\n");
+/// The first row is the head; one without a word is left out.
+fn table(rows: &[Vec<String>], class: &str) -> String {
+    let mut text = format!("<div class=\"scroll\"><table class=\"{class}\">\n");
     for (place, row) in rows.iter().enumerate() {
-        let tag = if place == 0 { "th" } else { "td" };
-        let mut cells = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            // Sentences to the left, with line breaks.
-            let class = if column > 0 && cell.len() > 40 { " class=\"text\"" } else { "" };
-            push!(cells, "<{tag}{class}>{}</{tag}>", escape(cell));
+        if place == 0 && row.iter().all(String::is_empty) {
+            continue;
         }
-        push!(text, "<tr>{cells}</tr>\n");
+        let tag = if place == 0 { "th" } else { "td" };
+        text.push_str("<tr>");
+        for cell in row {
+            push!(text, "<{tag}>{}</{tag}>", escape(cell));
+        }
+        text.push_str("</tr>\n");
     }
     text + "</table></div>\n"
 }

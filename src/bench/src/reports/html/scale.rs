@@ -32,8 +32,10 @@ impl Scale {
         let (low, high) = match kind {
             Kind::Linear => (0.0, ceiling(high.max(1e-3))),
             Kind::Logarithmic => {
-                let low = 10_f64.powf(low.max(1e-3).log10().floor());
-                (low, high.max(low * 10.0) * 1.15)
+                let decade = 10_f64.powf(low.max(1e-3).log10().floor());
+                let below = [5.0, 2.0].into_iter().find(|factor| factor * decade <= low);
+                let low = below.unwrap_or(1.0) * decade;
+                (low, high.max(low * 2.0) * 1.1)
             }
             Kind::Nines => (0.0, high.clamp(90.0, 99.9999)),
         };
@@ -54,7 +56,8 @@ impl Scale {
     pub(super) fn ticks(&self) -> Vec<Tick> {
         match self.kind {
             Kind::Linear => {
-                let step = step(self.high / 5.0);
+                // Small numbers are often whole ones, such as pods.
+                let step = step(self.high / if self.high > 20.0 { 6.0 } else { 5.0 });
                 let decimals = if step >= 1.0 { 0 } else { 3 };
                 let tick = |number: u32| f64::from(number) * step;
                 (0..=50)
@@ -67,10 +70,13 @@ impl Scale {
                 let few = (self.high / self.low).log10() < 2.5;
                 let factors: &[f64] = if few { &[1.0, 2.0, 5.0] } else { &[1.0] };
                 let mut ticks = Vec::new();
-                let mut decade = self.low;
+                let low = self.low * 0.9999;
+                let mut decade = 10_f64.powf((self.low * 1.0001).log10().floor());
                 while decade <= self.high && ticks.len() < 40 {
-                    let within =
-                        factors.iter().map(|factor| factor * decade).filter(|value| *value <= self.high);
+                    let within = factors
+                        .iter()
+                        .map(|factor| factor * decade)
+                        .filter(|value| (low..=self.high).contains(value));
                     ticks.extend(within.map(|value| (value, grouped(value, 3))));
                     decade *= 10.0;
                 }
@@ -111,8 +117,8 @@ mod tests {
         assert_eq!(texts(Kind::Linear, &[3479.0]), ["0", "1,000", "2,000", "3,000", "4,000"]);
         assert_eq!(texts(Kind::Linear, &[3.0]), ["0", "1", "2", "3"]);
         assert_eq!(texts(Kind::Linear, &[]).len(), 6);
-        assert_eq!(texts(Kind::Logarithmic, &[0.4, 826.0]), ["0.1", "1", "10", "100"]);
-        assert_eq!(texts(Kind::Logarithmic, &[24.0, 59.0]), ["10", "20", "50", "100"]);
+        assert_eq!(texts(Kind::Logarithmic, &[0.4, 826.0]), ["1", "10", "100"]);
+        assert_eq!(texts(Kind::Logarithmic, &[24.0, 59.0]), ["20", "50"]);
         assert_eq!(texts(Kind::Nines, &[99.9]), ["0", "50", "75", "90", "95", "99", "99.5", "99.9"]);
     }
 
