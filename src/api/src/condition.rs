@@ -15,6 +15,10 @@ pub enum ConditionType {
     Progressing,
     /// The autoscaler reads its metrics and may act; only with `spec.autoscaling`.
     ScalingActive,
+    /// The operator leaves the children alone; only while that is so.
+    Paused,
+    /// It can't go on without somebody's help; only while that is so.
+    Stalled,
     /// Reconciled, rolled out and available: what `kubectl wait --for=condition=Ready` waits for.
     Ready,
 }
@@ -27,6 +31,8 @@ impl ConditionType {
             Self::Available => "Available",
             Self::Progressing => "Progressing",
             Self::ScalingActive => "ScalingActive",
+            Self::Paused => "Paused",
+            Self::Stalled => "Stalled",
             Self::Ready => "Ready",
         }
     }
@@ -65,6 +71,8 @@ macro_rules! reasons {
 reasons! {
     /// The children stand as the spec says.
     Applied,
+    /// The operator leaves the children alone, as `spec.paused` or an annotation says.
+    Paused,
     /// The spec can't be read; the message names the field.
     Unreadable,
     /// The spec can't be carried out; the message names each problem.
@@ -98,6 +106,8 @@ reasons! {
     RolledOut,
     /// The rollout made no progress for `spec.progressDeadlineSeconds`.
     ProgressDeadlineExceeded,
+    /// Somebody paused the Deployment, so that it makes no new pods.
+    RolloutPaused,
     /// As many pods serve as must.
     PodsAvailable,
     /// Fewer pods serve than must.

@@ -10,11 +10,13 @@ use crate::WorkerApp;
 /// Fields of the spec whose types are Kubernetes' own. Their parts are documented by `kubectl explain` of the kind
 /// they come from; repeating those texts would make the definition too large for `kubectl apply`, which
 /// keeps a copy of what it sent in an annotation of at most 256 KiB.
-const BORROWED: [&str; 17] = [
+const BORROWED: [&str; 19] = [
+    "adminFrom",
     "affinity",
     "behavior",
     "env",
     "envFrom",
+    "from",
     "imagePullSecrets",
     "lifecycle",
     "livenessProbe",

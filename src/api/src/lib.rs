@@ -20,7 +20,8 @@ mod validation;
 
 pub use quantity::{Quantity, QuantityError};
 pub use spec::{
-    AutoscalingSpec, ChildMetadata, ChildrenMetadata, CpuTarget, ExtraPort, ImagePullPolicy, MetricsPort,
-    Resources, Runtime, ServiceSpec, ServiceType, SupervisorSpec, WorkerApp, WorkerAppSpec, WorkersSpec,
+    AutoscalingSpec, ChildMetadata, ChildrenMetadata, CpuTarget, DisruptionBudgetSpec, ExtraPort,
+    ImagePullPolicy, MetricsPort, MonitorSpec, NetworkPolicySpec, Resources, Runtime, ServiceSpec,
+    ServiceType, SupervisorSpec, WorkerApp, WorkerAppSpec, WorkersSpec,
 };
 pub use status::{Condition, ConditionStatus, WorkerAppStatus};

@@ -34,8 +34,8 @@ pub struct WorkerAppStatus {
     /// The label selector of the app's pods, as text, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// `Reconciled`, `Available`, `Progressing`, `ScalingActive` and `Ready`, each with a reason and a message that names what
-    /// to do.
+    /// `Reconciled`, `Available`, `Progressing`, `ScalingActive`, `Paused`, `Stalled` and `Ready`, each with a reason and a message
+    /// that names what to do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -56,7 +56,8 @@ pub enum ConditionStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What the condition speaks about: `Reconciled`, `Available`, `Progressing`, `ScalingActive` or `Ready`.
+    /// What the condition speaks about: `Reconciled`, `Available`, `Progressing`, `ScalingActive`, `Paused`, `Stalled` or
+    /// `Ready`.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.

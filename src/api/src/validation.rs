@@ -131,6 +131,41 @@ pub(crate) fn cpu_needs_target() -> Rule {
     )
 }
 
+pub(crate) fn timestamp() -> Rule {
+    rule(
+        "self.matches('^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}([.][0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$')",
+        "restartAt must be a time as in RFC 3339, such as `date -u +%Y-%m-%dT%H:%M:%SZ` prints; example: 2026-05-31T12:00:00Z",
+    )
+}
+
+pub(crate) fn one_budget() -> Rule {
+    rule(
+        "!(has(self.maxUnavailable) && has(self.minAvailable))",
+        "spec.disruptionBudget.maxUnavailable and minAvailable exclude each other: remove one of them",
+    )
+}
+
+pub(crate) fn some_unavailable() -> Rule {
+    rule(
+        "string(self).matches('^([1-9][0-9]{0,5}|([1-9][0-9]?|100)%)$')",
+        "maxUnavailable must be a number of pods from 1, or 1% to 100%: with 0 no node that runs a pod of the app could be emptied; example: 25%",
+    )
+}
+
+pub(crate) fn some_available() -> Rule {
+    rule(
+        "string(self).matches('^([1-9][0-9]{0,5}|[1-9][0-9]?%)$')",
+        "minAvailable must be a number of pods from 1, or 1% to 99%: with 100% no node that runs a pod of the app could be emptied; example: 2",
+    )
+}
+
+pub(crate) fn interval() -> Rule {
+    rule(
+        "self.matches('^[1-9][0-9]{0,5}(ms|s|m|h)$')",
+        "interval must be a whole number with ms, s, m or h; example: 15s",
+    )
+}
+
 pub(crate) fn at_least_one_worker() -> Rule {
     rule(
         "self >= 1",

@@ -53,7 +53,7 @@ impl Input {
         Facts {
             supervisor_image: self.supervisor_image.clone(),
             supervisor_pull_policy: self.supervisor_pull_policy.clone(),
-            limit_ranges: Vec::new(),
+            ..Facts::default()
         }
     }
 }

@@ -5,12 +5,14 @@ use k8s_openapi::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
         core::v1::{
             Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, HTTPGetAction, PodSpec,
-            PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecurityContext, Volume,
-            VolumeMount,
+            PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecurityContext,
+            TopologySpreadConstraint, Volume, VolumeMount,
         },
     },
     apimachinery::pkg::{
-        api::resource::Quantity as KubeQuantity, apis::meta::v1::LabelSelector, util::intstr::IntOrString,
+        api::resource::Quantity as KubeQuantity,
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
     },
 };
 use workerapp_api::{ImagePullPolicy, Resources, WorkerApp, names};
@@ -40,13 +42,41 @@ pub(crate) fn build(app: &WorkerApp, profile: &Profile, workers: &Workers, facts
             progress_deadline_seconds: spec.progress_deadline_seconds,
             revision_history_limit: spec.revision_history_limit,
             template: PodTemplateSpec {
-                metadata: Some(metadata::pod_template(app, |children| children.pod.as_ref())),
+                metadata: Some(pod_metadata(app)),
                 spec: Some(pod(app, profile, workers, facts)),
             },
             ..DeploymentSpec::default()
         },
         status: None,
     })
+}
+
+/// With the time of the last restart that was asked for: a template that differs makes new pods.
+fn pod_metadata(app: &WorkerApp) -> ObjectMeta {
+    let mut metadata = metadata::pod_template(app, |children| children.pod.as_ref());
+    if let Some(time) = &app.spec.restart_at {
+        let annotations = metadata.annotations.get_or_insert_default();
+        annotations.insert(names::ANNOTATION_RESTARTED.into(), time.clone());
+    }
+    metadata
+}
+
+/// Pods of the same template go evenly over the nodes, as far as these have room.
+///
+/// Whatever the number of pods, so that changing it restarts none. Nodes only: a constraint on zones would make the scheduler
+/// overlook every node that isn't labelled with one.
+fn spread_over_nodes(app: &WorkerApp) -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: "kubernetes.io/hostname".into(),
+        when_unsatisfiable: "ScheduleAnyway".into(),
+        label_selector: Some(LabelSelector {
+            match_labels: Some(metadata::selector(app)),
+            ..LabelSelector::default()
+        }),
+        match_label_keys: Some(vec!["pod-template-hash".into()]),
+        ..TopologySpreadConstraint::default()
+    }
 }
 
 /// A rolling update that never goes below the wanted number of pods.
@@ -94,7 +124,10 @@ fn pod(app: &WorkerApp, profile: &Profile, workers: &Workers, facts: &Facts) -> 
         node_selector: Some(spec.node_selector.clone()).filter(|selector| !selector.is_empty()),
         tolerations: non_empty(spec.tolerations.clone()),
         affinity: spec.affinity.clone(),
-        topology_spread_constraints: non_empty(spec.topology_spread_constraints.clone()),
+        topology_spread_constraints: Some(match spec.topology_spread_constraints.as_slice() {
+            [] => vec![spread_over_nodes(app)],
+            given => given.to_vec(),
+        }),
         priority_class_name: spec.priority_class_name.clone(),
         runtime_class_name: spec.runtime_class_name.clone(),
         termination_grace_period_seconds: Some(grace_seconds(app).into()),

@@ -9,11 +9,16 @@
 //! - `workers`: WORKERS
 //! - `runtime`: the table of runtime profiles
 //! - `supervisor`: the flags of the program that stands in front of the app's own
-//! - `deployment`, `service`, `autoscaler`: one file for each kind of child
+//! - `children`: all kinds of children
+//! - `deployment`, `service`, `autoscaler`, `disruption_budget`, `network_policy`, `monitor`: one file for each
+//! - `pause`: whether they are to be left alone
 //! - `problem`, `warning`: what is wrong, and what is worth telling
 
+pub mod children;
 pub mod digest;
 pub mod effective;
+pub mod monitor;
+pub mod pause;
 pub mod problem;
 pub mod runtime;
 pub mod warning;
@@ -21,20 +26,21 @@ pub mod workers;
 
 mod autoscaler;
 mod deployment;
+mod disruption_budget;
 mod metadata;
+mod network_policy;
 mod service;
 mod supervisor;
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    autoscaling::v2::HorizontalPodAutoscaler,
-    core::v1::{LimitRange, Service},
-};
-use kube::ResourceExt as _;
+use k8s_openapi::api::core::v1::LimitRange;
+use kube::{Resource as _, ResourceExt as _};
 use workerapp_api::WorkerApp;
 
+pub use children::{Child, Children};
 pub use effective::Effective;
 pub use metadata::selector;
+pub use monitor::PodMonitor;
+pub use pause::Pause;
 pub use problem::{Invalid, Problem};
 pub use warning::Warning;
 pub use workers::Workers;
@@ -48,6 +54,17 @@ pub struct Facts {
     pub supervisor_pull_policy: Option<String>,
     /// The LimitRanges of the app's namespace, whose defaults fill in what the spec leaves out.
     pub limit_ranges: Vec<LimitRange>,
+    /// The namespace in which the operator runs, where that is known: it may always ask the supervisors.
+    pub operator_namespace: Option<String>,
+    /// Optional kinds of children that this cluster doesn't have, by name. Example: `PodMonitor`.
+    pub absent: Vec<&'static str>,
+}
+
+impl Facts {
+    /// Whether the cluster knows PodMonitors.
+    pub(crate) fn monitors(&self) -> bool {
+        !self.absent.iter().any(|absent| *absent == PodMonitor::kind(&()))
+    }
 }
 
 /// What a WorkerApp becomes.
@@ -61,17 +78,6 @@ pub struct Plan {
     pub children: Children,
     /// What works as it was asked for and yet may surprise.
     pub warnings: Vec<Warning>,
-}
-
-/// The child objects, without owner references: those need the app's uid, which only a cluster gives.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Children {
-    /// Runs the pods.
-    pub deployment: Deployment,
-    /// Makes them reachable.
-    pub service: Service,
-    /// Scales them; `None` without `spec.autoscaling`.
-    pub autoscaler: Option<HorizontalPodAutoscaler>,
 }
 
 /// Works out what `app` becomes.
@@ -88,7 +94,7 @@ pub fn plan(app: &WorkerApp, facts: &Facts) -> Result<Plan, Invalid> {
         return Err(Invalid { name: app.name_any(), problems });
     }
 
-    let warnings = warning::find(app, profile, &effective, &workers);
+    let warnings = warning::find(app, profile, &effective, &workers, facts);
     // A LimitRange's limit reaches the supervisor through the container's cgroup. It stays out of the pod template, so that
     // editing a LimitRange restarts no pod.
     let seed = match &effective.cpu_limit {
@@ -101,6 +107,9 @@ pub fn plan(app: &WorkerApp, facts: &Facts) -> Result<Plan, Invalid> {
         deployment: deployment::build(app, profile, &seed, facts),
         service: service::build(app, profile),
         autoscaler: app.spec.autoscaling.as_ref().map(|autoscaling| autoscaler::build(app, autoscaling)),
+        disruption_budget: disruption_budget::build(app),
+        network_policy: network_policy::build(app, profile, facts),
+        monitor: monitor::build(app, profile).filter(|_| facts.monitors()),
     };
     Ok(Plan { workers, effective, children, warnings })
 }

@@ -4,7 +4,7 @@ use thiserror::Error;
 use workerapp_api::{Quantity, ServiceType, WorkerApp, names};
 
 use crate::{
-    Effective, autoscaler,
+    Effective, Facts, autoscaler, disruption_budget,
     effective::Amount,
     runtime::Profile,
     supervisor::keeps_clients,
@@ -95,6 +95,26 @@ pub enum Warning {
         /// The limit that is filled in.
         limit: String,
     },
+    /// A disruption budget that would let no pod go.
+    #[error(
+        "spec.disruptionBudget.minAvailable {min_available} would let none of {pods} pods be evicted, and no node with one of them could be emptied: maxUnavailable 1 is used instead; lower minAvailable, or raise spec.replicas or spec.autoscaling.minReplicas"
+    )]
+    BudgetBlocksDrains {
+        /// What must stay.
+        min_available: String,
+        /// How many pods the app is sure to have.
+        pods: i32,
+    },
+    /// The cluster has no PodMonitors.
+    #[error(
+        "spec.monitor asks for a PodMonitor, which this cluster doesn't have (monitoring.coreos.com/v1), or which the operator may not read: it is made within half a minute after that has changed"
+    )]
+    NoMonitors,
+    /// The network policy keeps Prometheus out.
+    #[error(
+        "spec.monitor lets Prometheus ask the pods, and spec.networkPolicy lets only the operator reach their admin port: name Prometheus' namespace in spec.networkPolicy.adminFrom"
+    )]
+    MonitorShutOut,
 }
 
 impl Warning {
@@ -109,6 +129,9 @@ impl Warning {
             Self::TinyMemory { .. } => "TinyMemory",
             Self::HiddenClients { .. } => "HiddenClients",
             Self::LimitFromLimitRange { .. } => "LimitFromLimitRange",
+            Self::BudgetBlocksDrains { .. } => "BudgetBlocksDrains",
+            Self::NoMonitors => "NoMonitors",
+            Self::MonitorShutOut => "MonitorShutOut",
         }
     }
 }
@@ -118,6 +141,7 @@ pub(crate) fn find(
     profile: &Profile,
     effective: &Effective,
     workers: &Workers,
+    facts: &Facts,
 ) -> Vec<Warning> {
     let mut warnings = own_variables(app, workers);
     warnings.extend(limit_range(effective));
@@ -125,6 +149,10 @@ pub(crate) fn find(
     warnings.extend(tiny_memory(effective));
     warnings.extend(hidden_clients(app));
     warnings.extend(autoscaling(app, profile, effective, workers));
+    let blocking = disruption_budget::blocks_drains(app);
+    warnings
+        .extend(blocking.map(|(min_available, pods)| Warning::BudgetBlocksDrains { min_available, pods }));
+    warnings.extend(monitor(app, facts));
     warnings
 }
 
@@ -182,6 +210,16 @@ fn hidden_clients(app: &WorkerApp) -> Option<Warning> {
     let policy = service.external_traffic_policy.unwrap_or_else(|| "Cluster".into());
     let outside = service.type_.unwrap_or_default() != ServiceType::ClusterIP;
     (keeps_clients(app) && outside && policy != "Local").then_some(Warning::HiddenClients { policy })
+}
+
+fn monitor(app: &WorkerApp, facts: &Facts) -> Option<Warning> {
+    app.spec.monitor.as_ref()?;
+    let policy = app.spec.network_policy.as_ref();
+    match policy {
+        _ if !facts.monitors() => Some(Warning::NoMonitors),
+        Some(policy) if policy.admin_from.is_empty() => Some(Warning::MonitorShutOut),
+        _ => None,
+    }
 }
 
 /// Told where the number was worked out with ceil, and for a count that was given.

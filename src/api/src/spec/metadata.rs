@@ -24,6 +24,16 @@ pub struct ChildrenMetadata {
     /// Of the HorizontalPodAutoscaler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaler: Option<ChildMetadata>,
+    /// Of the PodDisruptionBudget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disruption_budget: Option<ChildMetadata>,
+    /// Of the NetworkPolicy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<ChildMetadata>,
+    /// Of the PodMonitor: most Prometheus installations select by a label. Example:
+    /// `{labels: {release: kube-prometheus-stack}}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monitor: Option<ChildMetadata>,
 }
 
 /// Extra labels and annotations of one child.

@@ -9,7 +9,10 @@
 #![allow(unreachable_pub, reason = "the KubeSchema derive repeats each struct inside a function")]
 
 mod autoscaling;
+mod disruption_budget;
 mod metadata;
+mod monitor;
+mod network_policy;
 mod service;
 mod supervisor;
 
@@ -27,7 +30,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use autoscaling::{AutoscalingSpec, CpuTarget};
+pub use disruption_budget::DisruptionBudgetSpec;
 pub use metadata::{ChildMetadata, ChildrenMetadata};
+pub use monitor::MonitorSpec;
+pub use network_policy::NetworkPolicySpec;
 pub use service::{MetricsPort, ServiceSpec, ServiceType};
 pub use supervisor::SupervisorSpec;
 
@@ -40,7 +46,7 @@ use crate::{WorkerAppStatus, lenient, quantity::Quantity, validation as rule};
     version = "v1alpha1",
     kind = "WorkerApp",
     namespaced,
-    doc = "A web app that runs several workers in each pod, on one port. The operator turns it into a Deployment, a Service and a HorizontalPodAutoscaler of the same name.",
+    doc = "A web app that runs several workers in each pod, on one port. The operator turns it into a Deployment, a Service and, where they are asked for, a HorizontalPodAutoscaler, a PodDisruptionBudget, a NetworkPolicy and a PodMonitor, all of the same name.",
     status = "WorkerAppStatus",
     derive = "PartialEq",
     derive = "Default",
@@ -56,6 +62,12 @@ use crate::{WorkerAppStatus, lenient, quantity::Quantity, validation as rule};
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status",
         description = "Whether the app is rolled out and serves"
+    ),
+    printcolumn(
+        name = "Paused",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Paused\")].status",
+        description = "True while the operator leaves the children alone"
     ),
     printcolumn(name = "Workers", type_ = "integer", json_path = ".status.workers", description = "Workers in each pod"),
     printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicas", description = "Pods"),
@@ -141,6 +153,17 @@ pub struct WorkerAppSpec {
     /// How the app is reached. Default: a NodePort Service on port 80, annotated so that benchmark tools find it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceSpec>,
+    /// Leaves the children alone: edits of this spec are not carried out, and edits of the children not undone, until it is
+    /// false again. Pods go on running, and deleting the app deletes them. The annotation `workerapp.dev/paused: "true"` does the
+    /// same. Default: false. Example: `true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// Replaces all pods, as a rolling update, whenever this time changes (or goes); the time itself is not waited for.
+    /// `kubectl rollout restart deployment/NAME` does the same without an edit. Default: none. Example: `"2026-05-31T12:00:00Z"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rule::timestamp())]
+    #[schemars(length(max = 64))]
+    pub restart_at: Option<String>,
     /// A fixed number of pods; not together with `autoscaling`. Without either, the Deployment starts with one pod and
     /// whoever scales it is left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,6 +173,19 @@ pub struct WorkerAppSpec {
     /// `{minReplicas: 2, maxReplicas: 10, cpu: {averageUtilization: 50}}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaling: Option<AutoscalingSpec>,
+    /// How many pods may be away at once while nodes are emptied, as a PodDisruptionBudget. Default: one pod, where the app never
+    /// has fewer than two. Example: `{maxUnavailable: 25%}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disruption_budget: Option<DisruptionBudgetSpec>,
+    /// Who may reach the pods, as a NetworkPolicy. Default: everybody. `{}`: everybody the app's ports, and the supervisor's port
+    /// only the operator and the kubelet. Example:
+    /// `{adminFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<NetworkPolicySpec>,
+    /// Lets Prometheus find the workers' metrics (and those of `supervisor.appMetrics`), as a PodMonitor, where the cluster has that
+    /// kind. Labels by which your Prometheus selects go into `metadata.monitor`. Default: none. Example: `{interval: 15s}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monitor: Option<MonitorSpec>,
     /// Settings of the supervisor, the program that runs the workers. Default: see each field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supervisor: Option<SupervisorSpec>,
@@ -201,7 +237,8 @@ pub struct WorkerAppSpec {
     /// Where pods may or should run. See `kubectl explain pod.spec.affinity`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// How pods are spread over nodes and zones. See `kubectl explain pod.spec.topologySpreadConstraints`.
+    /// How pods are spread over nodes and zones. Default: evenly over the nodes, as far as they have room. See
+    /// `kubectl explain pod.spec.topologySpreadConstraints`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
     /// The PriorityClass of the pods.
