@@ -171,6 +171,8 @@ fn needed() -> Value {
         { "apiGroups": ["apps", "", "autoscaling"], "resources": ["deployments", "services", "horizontalpodautoscalers"],
           "verbs": ["get", "list", "watch", "create", "patch", "delete"] },
         { "apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"] },
+        { "apiGroups": ["policy", "networking.k8s.io"], "resources": ["poddisruptionbudgets", "networkpolicies"],
+          "verbs": ["get", "list", "watch", "create", "patch", "delete"] },
     ])
 }
 
@@ -193,7 +195,7 @@ async fn restate_operator_103_it_works_without_the_kinds_it_may_not_read() -> Re
     ensure!(told.message.contains("/first (port app)"), "{}", told.message);
 
     let (_, metrics) = operator.get("/metrics").await?;
-    for kind in ["Pod", "LimitRange"] {
+    for kind in ["Pod", "LimitRange", "PodMonitor"] {
         let count = format!("workerapp_operator_watch_restarts_total{{kind=\"{kind}\"}} 1\n");
         ensure!(metrics.contains(&count), "a loop of refused requests? {metrics}");
     }

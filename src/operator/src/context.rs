@@ -38,6 +38,8 @@ pub(crate) struct Context {
 pub(crate) struct Settings {
     pub(crate) supervisor_image: String,
     pub(crate) supervisor_pull_policy: Option<String>,
+    /// The namespace in which the operator runs.
+    pub(crate) own_namespace: Option<String>,
     /// The namespaces that are looked after; empty: all.
     pub(crate) namespaces: Vec<String>,
 }

@@ -58,13 +58,15 @@ pub async fn run(
     let publisher = tokio::spawn(events::publish(client.clone(), queue_of_events, Arc::clone(&metrics)));
     let controller = Arc::new(Controller {
         context: Arc::new(Context {
-            client,
             caches: Caches::new(),
             settings: Settings {
                 supervisor_image: config.supervisor_image,
                 supervisor_pull_policy: config.supervisor_pull_policy,
+                // In a pod that of its ServiceAccount, outside that of the kubeconfig's context.
+                own_namespace: Some(client.default_namespace().to_owned()),
                 namespaces: config.namespaces.clone(),
             },
+            client,
             settled: Settled::default(),
             holders: Holders::default(),
             inquiries: Inquiries::default(),

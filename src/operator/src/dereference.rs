@@ -32,6 +32,12 @@ pub(crate) fn dereference(context: &Context, key: &Key) -> Option<Subject> {
         supervisor_image: context.settings.supervisor_image.clone(),
         supervisor_pull_policy: context.settings.supervisor_pull_policy.clone(),
         limit_ranges: limit_ranges.iter().filter_map(|object| object.read().ok()).collect(),
+        operator_namespace: context.settings.own_namespace.clone(),
+        absent: Kind::ALL
+            .into_iter()
+            .filter(|kind| kind.may_be_absent() && !context.caches[*kind].readable(&key.namespace))
+            .map(Kind::as_str)
+            .collect(),
     };
     Some(Subject { object, app, facts })
 }

@@ -157,6 +157,17 @@ impl Error {
         }
     }
 
+    /// Whether it stays until somebody changes something.
+    pub fn needs_help(&self) -> bool {
+        !matches!(
+            self,
+            Self::ChildTerminating { .. }
+                | Self::NamespaceTerminating { .. }
+                | Self::Conflict { .. }
+                | Self::ApiUnavailable { .. }
+        )
+    }
+
     /// The longest wait until it is tried again, for causes that go away without an event that would wake the app.
     pub fn longest_wait(&self) -> Option<Duration> {
         match self {

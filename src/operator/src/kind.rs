@@ -1,4 +1,4 @@
-//! The kinds that the operator reads, and how each is reached.
+//! The kinds that the operator reads, and how each is reached: one variant and one row for each.
 
 use std::fmt;
 
@@ -6,9 +6,12 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{LimitRange, Pod, Service},
+    networking::v1::NetworkPolicy,
+    policy::v1::PodDisruptionBudget,
 };
-use kube::{Api, Client, api::DynamicObject, core::ApiResource};
+use kube::{Api, Client, Resource, api::DynamicObject, core::ApiResource};
 use workerapp_api::{WorkerApp, names};
+use workerapp_plan::PodMonitor;
 
 /// A kind that the operator reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,45 +24,123 @@ pub enum Kind {
     Service,
     /// Scales them.
     HorizontalPodAutoscaler,
+    /// Keeps enough of them while nodes are emptied.
+    PodDisruptionBudget,
+    /// Says who may reach them.
+    NetworkPolicy,
+    /// Shows them to Prometheus.
+    PodMonitor,
     /// Read for its troubles, which the status passes on.
     Pod,
     /// Read for the defaults that it fills in.
     LimitRange,
 }
 
+/// Whom an object concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Concern {
+    /// It is an app.
+    Itself,
+    /// The app whose child it is: that of its name.
+    Parent,
+    /// The app that its label names.
+    Labelled,
+    /// Every app of its namespace.
+    Namespace,
+}
+
+/// What is to be known of a kind.
+struct Row {
+    kind: Kind,
+    name: &'static str,
+    resource: fn() -> ApiResource,
+    concern: Concern,
+    need: Need,
+}
+
+/// Whether the operator can do without.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// It must be there and readable.
+    Required,
+    /// It may be forbidden to read it.
+    Readable,
+    /// It may not even be there: whoever wants it installs its definition, now or later.
+    Installed,
+}
+
+/// In the order of the variants.
+static ROWS: [Row; Kind::ALL.len()] = [
+    row::<WorkerApp>(Kind::WorkerApp, "WorkerApp", Concern::Itself, Need::Required),
+    row::<Deployment>(Kind::Deployment, "Deployment", Concern::Parent, Need::Required),
+    row::<Service>(Kind::Service, "Service", Concern::Parent, Need::Required),
+    row::<HorizontalPodAutoscaler>(
+        Kind::HorizontalPodAutoscaler,
+        "HorizontalPodAutoscaler",
+        Concern::Parent,
+        Need::Required,
+    ),
+    row::<PodDisruptionBudget>(
+        Kind::PodDisruptionBudget,
+        "PodDisruptionBudget",
+        Concern::Parent,
+        Need::Required,
+    ),
+    row::<NetworkPolicy>(Kind::NetworkPolicy, "NetworkPolicy", Concern::Parent, Need::Required),
+    row::<PodMonitor>(Kind::PodMonitor, "PodMonitor", Concern::Parent, Need::Installed),
+    row::<Pod>(Kind::Pod, "Pod", Concern::Labelled, Need::Readable),
+    row::<LimitRange>(Kind::LimitRange, "LimitRange", Concern::Namespace, Need::Readable),
+];
+
+const fn row<K: Resource<DynamicType = ()>>(
+    kind: Kind,
+    name: &'static str,
+    concern: Concern,
+    need: Need,
+) -> Row {
+    Row { kind, name, resource: resource::<K>, concern, need }
+}
+
+fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
+}
+
 impl Kind {
-    /// All of them, the main kind first.
-    pub const ALL: [Self; 6] = [
+    /// All of them, in the order of the variants.
+    pub const ALL: [Self; 9] = [
         Self::WorkerApp,
         Self::Deployment,
         Self::Service,
         Self::HorizontalPodAutoscaler,
+        Self::PodDisruptionBudget,
+        Self::NetworkPolicy,
+        Self::PodMonitor,
         Self::Pod,
         Self::LimitRange,
     ];
 
+    fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    /// The kind of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        ROWS.iter().find(|row| row.name == name).map(|row| row.kind)
+    }
+
     /// The name as it stands in an object.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::WorkerApp => "WorkerApp",
-            Self::Deployment => "Deployment",
-            Self::Service => "Service",
-            Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
-            Self::Pod => "Pod",
-            Self::LimitRange => "LimitRange",
-        }
+        self.row().name
     }
 
     /// Group, version and plural.
     pub fn resource(self) -> ApiResource {
-        match self {
-            Self::WorkerApp => ApiResource::erase::<WorkerApp>(&()),
-            Self::Deployment => ApiResource::erase::<Deployment>(&()),
-            Self::Service => ApiResource::erase::<Service>(&()),
-            Self::HorizontalPodAutoscaler => ApiResource::erase::<HorizontalPodAutoscaler>(&()),
-            Self::Pod => ApiResource::erase::<Pod>(&()),
-            Self::LimitRange => ApiResource::erase::<LimitRange>(&()),
-        }
+        (self.row().resource)()
+    }
+
+    /// Whom an object of this kind concerns.
+    pub(crate) fn concern(self) -> Concern {
+        self.row().concern
     }
 
     /// The API of this kind in one namespace, or in all.
@@ -73,9 +154,9 @@ impl Kind {
 
     /// The label that narrows the cache down to what the operator made.
     pub fn selector(self) -> Option<String> {
-        match self {
-            Self::WorkerApp | Self::LimitRange => None,
-            Self::Deployment | Self::Service | Self::HorizontalPodAutoscaler | Self::Pod => {
+        match self.concern() {
+            Concern::Itself | Concern::Namespace => None,
+            Concern::Parent | Concern::Labelled => {
                 Some(format!("{}={}", names::LABEL_MANAGED_BY, names::MANAGED_BY))
             }
         }
@@ -83,12 +164,31 @@ impl Kind {
 
     /// Whether the operator works without the permission to read it.
     pub fn optional(self) -> bool {
-        matches!(self, Self::Pod | Self::LimitRange)
+        self.row().need != Need::Required
+    }
+
+    /// Whether the operator works where the cluster doesn't have the kind at all.
+    pub(crate) fn may_be_absent(self) -> bool {
+        self.row().need == Need::Installed
     }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, ROWS};
+
+    #[test]
+    fn the_rows_stand_in_the_order_of_the_kinds_and_have_their_names() {
+        for (at, (kind, row)) in Kind::ALL.into_iter().zip(&ROWS).enumerate() {
+            assert!(kind as usize == at && row.kind == kind, "{kind}");
+            assert_eq!(kind.resource().kind, kind.as_str());
+            assert_eq!(Kind::named(kind.as_str()), Some(kind));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use workerapp_api::{WorkerApp, names};
-use workerapp_plan::Plan;
+use workerapp_plan::{Pause, Plan};
 
 use crate::{
     apply::{self, Applied, Owner},
@@ -35,8 +35,10 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
 
     let owner = Owner { key: key.clone(), uid: subject.object.uid.clone() };
     let scales = subject.app.as_ref().is_ok_and(|app| app.spec.autoscaling.is_some());
+    let pause = subject.app.as_ref().ok().and_then(|app| Pause::of(app));
     let planned = plan(&subject);
     let mut applied = match &planned {
+        Ok(plan) if pause.is_some() => Applied::held_back(context, &owner, &plan.children),
         Ok(plan) => apply::apply(context, &owner, &plan.children).await,
         // What runs is left as it is, and told: a bad spec never makes the pods worse off.
         Err(_) => Applied::as_found(context, &owner),
@@ -47,6 +49,7 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
         object: &subject.object,
         plan: plan.as_deref(),
         scales,
+        pause,
         probe: subject.app.as_deref().map_or(Probe::Unknown, probe),
         applied: &applied,
     };

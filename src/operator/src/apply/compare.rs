@@ -47,9 +47,10 @@ const DEFAULTED_WHEN_ZERO: [&str; 5] =
     ["periodSeconds", "timeoutSeconds", "successThreshold", "failureThreshold", "path"];
 
 /// Objects that the API server takes as a whole: what is live in them and not wanted is a difference too.
-const WHOLE: [&str; 9] = [
+const WHOLE: [&str; 10] = [
     "selector",
     "labelSelector",
+    "podSelector",
     "namespaceSelector",
     "nodeSelector",
     "secretKeyRef",

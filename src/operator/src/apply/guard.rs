@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Owner;
 use crate::{
-    cache::Object,
+    cache::{Controller, Object},
     context::{Context, bounded},
     error::Error,
     kind::Kind,
@@ -20,12 +20,16 @@ pub(super) async fn find(context: &Context, owner: &Owner, kind: Kind) -> Result
         None => fetch(context, owner, kind).await?.map(Arc::new),
     };
     let Some(live) = live else { return Ok(None) };
+    let name = owner.key.name.to_string();
     if !live.controlled_by(&owner.uid) {
-        let name = owner.key.name.to_string();
-        return Err(Error::NameClash { kind, name, owner: whose(owner, &live) });
+        if live.controller.as_ref().is_some_and(|other| is_former(owner, other)) {
+            // Kubernetes deletes it soon.
+            return Err(Error::ChildTerminating { kind, name });
+        }
+        return Err(Error::NameClash { kind, name, owner: whose(&live) });
     }
     if live.deleting {
-        return Err(Error::ChildTerminating { kind, name: owner.key.name.to_string() });
+        return Err(Error::ChildTerminating { kind, name });
     }
     Ok(Some(live))
 }
@@ -38,12 +42,14 @@ pub(super) async fn fetch(context: &Context, owner: &Owner, kind: Kind) -> Resul
     Ok(found.map(|object| Object::new(kind, object)))
 }
 
-fn whose(owner: &Owner, live: &Object) -> String {
+/// Whether that is a WorkerApp of the same name that was deleted, and whose children haven't been yet.
+fn is_former(owner: &Owner, other: &Controller) -> bool {
+    *other.kind == *Kind::WorkerApp.as_str() && *other.name == *owner.key.name
+}
+
+fn whose(live: &Object) -> String {
     match &live.controller {
         None => "nobody (it has no controller among its ownerReferences)".into(),
-        Some(other) if *other.kind == *Kind::WorkerApp.as_str() && *other.name == *owner.key.name => {
-            "a former WorkerApp of this name; Kubernetes deletes it soon, and it is then made anew".into()
-        }
         Some(other) => format!("{} {}", other.kind, other.name),
     }
 }

@@ -16,11 +16,10 @@ pub(crate) mod node_port;
 mod repair;
 mod replicas;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kube::Resource as _;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
-use serde::Serialize;
 use serde_json::{Value, json};
 use workerapp_api::{WorkerApp, names};
 use workerapp_plan::Children;
@@ -29,7 +28,7 @@ use crate::{
     cache::{Change, Key, Object},
     context::{Context, bounded},
     error::Error,
-    kind::Kind,
+    kind::{Concern, Kind},
 };
 
 /// How often the same thing is sent within a minute before it is taken for a fight with somebody who undoes it.
@@ -45,9 +44,9 @@ pub(crate) struct Owner {
 /// The children as they stand after an apply, and what went wrong.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
-    pub(crate) deployment: Option<Arc<Object>>,
-    pub(crate) service: Option<Arc<Object>>,
-    pub(crate) autoscaler: Option<Arc<Object>>,
+    standing: BTreeMap<Kind, Arc<Object>>,
+    /// What would have been made, changed or removed, had the app not been paused.
+    pub(crate) held_back: Vec<Kind>,
     pub(crate) errors: Vec<Error>,
 }
 
@@ -55,14 +54,43 @@ impl Applied {
     /// The children that are in the cache and the app's, for an app of which nothing can be applied.
     pub(crate) fn as_found(context: &Context, owner: &Owner) -> Self {
         let found = |kind: Kind| {
-            context.caches[kind].get(&owner.key).filter(|object| object.controlled_by(&owner.uid))
+            let live = context.caches[kind].get(&owner.key)?;
+            live.controlled_by(&owner.uid).then_some((kind, live))
         };
-        Self {
-            deployment: found(Kind::Deployment),
-            service: found(Kind::Service),
-            autoscaler: found(Kind::HorizontalPodAutoscaler),
-            errors: Vec::new(),
+        let children = Kind::ALL.into_iter().filter(|kind| kind.concern() == Concern::Parent);
+        Self { standing: children.filter_map(found).collect(), ..Self::default() }
+    }
+
+    /// The same for an app that is paused, with what its children lack. No request is sent for it.
+    pub(crate) fn held_back(context: &Context, owner: &Owner, children: &Children) -> Self {
+        let mut found = Self::as_found(context, owner);
+        for (kind, child) in wanted(owner, children) {
+            let as_wanted = match (child, found.get(kind)) {
+                (Some(child), Some(live)) => difference(context, &child, live).is_none(),
+                (None, None) => true,
+                _ => false,
+            };
+            if !as_wanted {
+                found.held_back.push(kind);
+            }
         }
+        found
+    }
+
+    /// The child of this kind.
+    pub(crate) fn get(&self, kind: Kind) -> Option<&Arc<Object>> {
+        self.standing.get(&kind)
+    }
+
+    fn collect(&mut self, kind: Kind, result: Result<Arc<Object>, Failed>) {
+        let object = result.map_or_else(
+            |Failed { error, standing }| {
+                self.errors.push(error);
+                standing
+            },
+            Some,
+        );
+        self.standing.extend(object.map(|object| (kind, object)));
     }
 }
 
@@ -74,50 +102,55 @@ struct Child {
     least_replicas: i64,
 }
 
-/// Applies `children` for `owner`.
+/// Every kind of child, with the child where there is to be one.
+fn wanted(owner: &Owner, children: &Children) -> impl Iterator<Item = (Kind, Option<Child>)> {
+    children.each().into_iter().filter_map(|child| {
+        let kind = Kind::named(&child.kind)?;
+        Some((kind, child.object.map(|object| Child::new(kind, owner, object))))
+    })
+}
+
+/// Applies `children` for `owner`: first what is no longer wanted goes, then what is wanted is made.
 ///
 /// While an autoscaler stands, nobody else may set the number of pods: one that is dropped goes before the Deployment's
 /// replicas come back, and none is made for a Deployment that isn't the app's.
 pub(crate) async fn apply(context: &Context, owner: &Owner, children: &Children) -> Applied {
     let mut applied = Applied::default();
-    let mut deployment = Child::new(Kind::Deployment, owner, &children.deployment);
-    match &children.autoscaler {
-        Some(autoscaler) => {
-            deployment.least_replicas = i64::from(autoscaler.spec.min_replicas.unwrap_or(1)).max(1);
+    let (made, dropped): (Vec<_>, Vec<_>) = wanted(owner, children).partition(|(_, child)| child.is_some());
+    let mut made: Vec<Child> = made.into_iter().filter_map(|(_, child)| child).collect();
+    let scaled = made.iter().find(|child| child.kind == Kind::HorizontalPodAutoscaler);
+    let least_replicas = scaled.and_then(|scaler| scaler.body["spec"]["minReplicas"].as_i64());
+
+    let mut still_scaled = false;
+    for (kind, _) in dropped {
+        let scaler = kind == Kind::HorizontalPodAutoscaler;
+        // One that lost the operator's label isn't in the cache; so the API server is asked too, at the one moment when it matters.
+        let ask = scaler && made.iter().any(|child| replicas::takes_over(context, owner, child));
+        if let Err(error) = remove(context, owner, kind, ask).await {
+            applied.errors.push(error);
+            still_scaled |= scaler;
         }
-        None => {
-            if let Err(error) = remove(context, owner, &deployment).await {
-                applied.errors.push(error);
-                deployment.leave_replicas();
+    }
+
+    let mut foreign = false;
+    for child in &mut made {
+        let kind = child.kind;
+        if kind == Kind::Deployment {
+            child.least_replicas = least_replicas.unwrap_or_default();
+            if still_scaled {
+                child.leave_replicas();
             }
         }
-    }
-    let deployment = ensure(context, owner, deployment).await;
-    let foreign = matches!(&deployment, Err(Failed { error: Error::NameClash { .. }, .. }));
-    applied.deployment = applied.collect(deployment);
-    let service = ensure(context, owner, Child::new(Kind::Service, owner, &children.service)).await;
-    applied.service = applied.collect(service);
-    if let Some(autoscaler) = &children.autoscaler {
-        let child = Child::new(Kind::HorizontalPodAutoscaler, owner, autoscaler);
-        if foreign {
-            applied.errors.extend(remove(context, owner, &child).await.err());
-        } else {
-            let autoscaler = ensure(context, owner, child).await;
-            applied.autoscaler = applied.collect(autoscaler);
+        if kind == Kind::HorizontalPodAutoscaler && foreign {
+            applied.errors.extend(remove(context, owner, kind, false).await.err());
+            continue;
         }
+        let result = ensure(context, owner, child).await;
+        foreign |=
+            kind == Kind::Deployment && matches!(&result, Err(Failed { error: Error::NameClash { .. }, .. }));
+        applied.collect(kind, result);
     }
     applied
-}
-
-impl Applied {
-    fn collect(&mut self, result: Result<Arc<Object>, Failed>) -> Option<Arc<Object>> {
-        result
-            .map_err(|Failed { error, standing }| {
-                self.errors.push(error);
-                standing
-            })
-            .map_or_else(|standing| standing, Some)
-    }
 }
 
 /// A child that could not be applied, and what stands of it.
@@ -127,9 +160,7 @@ struct Failed {
 }
 
 impl Child {
-    fn new(kind: Kind, owner: &Owner, object: &impl Serialize) -> Self {
-        // Kubernetes' own types always turn into JSON; were one not to, the API server would say so.
-        let mut body = serde_json::to_value(object).unwrap_or_default();
+    fn new(kind: Kind, owner: &Owner, mut body: Value) -> Self {
         body["metadata"]["ownerReferences"] = json!([{
             "apiVersion": WorkerApp::api_version(&()),
             "kind": Kind::WorkerApp.as_str(),
@@ -157,22 +188,22 @@ impl Child {
 }
 
 /// Makes one child stand as wanted, with no request where it does.
-async fn ensure(context: &Context, owner: &Owner, child: Child) -> Result<Arc<Object>, Failed> {
+async fn ensure(context: &Context, owner: &Owner, child: &Child) -> Result<Arc<Object>, Failed> {
     let failed = |standing: Option<&Arc<Object>>| {
         let standing = standing.cloned();
         move |error| Failed { error, standing }
     };
     let live = guard::find(context, owner, child.kind).await.map_err(failed(None))?;
     let object = match &live {
-        Some(live) if stands(context, &child, live) => Arc::clone(live),
+        Some(live) if stands(context, child, live) => Arc::clone(live),
         _ => {
             if let Some(live) = &live {
-                replicas::keep(context, owner, &child, live).await.map_err(failed(Some(live)))?;
+                replicas::keep(context, owner, child, live).await.map_err(failed(Some(live)))?;
             }
-            send(context, owner, &child, live.as_deref()).await.map_err(failed(live.as_ref()))?
+            send(context, owner, child, live.as_deref()).await.map_err(failed(live.as_ref()))?
         }
     };
-    replicas::release(context, owner, &child, &object).await.map_err(failed(Some(&object)))?;
+    replicas::release(context, owner, child, &object).await.map_err(failed(Some(&object)))?;
     if object.claims.repair {
         repair::disown(context, owner, child.kind).await.map_err(failed(Some(&object)))?;
     }
@@ -181,8 +212,17 @@ async fn ensure(context: &Context, owner: &Owner, child: Child) -> Result<Arc<Ob
 
 /// Whether `live` already is what sending `child` would lead to.
 fn stands(context: &Context, child: &Child, live: &Object) -> bool {
+    let difference = difference(context, child, live);
+    if let Some(path) = &difference {
+        tracing::info!(kind = %child.kind, path, "differs from what is wanted");
+    }
+    difference.is_none()
+}
+
+/// Where `live` is not what sending `child` would lead to.
+fn difference(context: &Context, child: &Child, live: &Object) -> Option<String> {
     if context.settled.knows(child.kind, live, child.digest()) {
-        return true;
+        return None;
     }
     // The cache drops apiVersion and kind, which lists leave out.
     let live_body = live.json();
@@ -191,16 +231,10 @@ fn stands(context: &Context, child: &Child, live: &Object) -> bool {
         let path = compare::difference(&live_body[*part], &child.body[*part])?;
         Some(format!("{part}.{path}"))
     });
-    match difference {
-        None => {
-            context.settled.learn(child.kind, live, child.digest());
-            true
-        }
-        Some(path) => {
-            tracing::info!(kind = %child.kind, path, "differs from what is wanted");
-            false
-        }
+    if difference.is_none() {
+        context.settled.learn(child.kind, live, child.digest());
     }
+    difference
 }
 
 async fn send(
@@ -265,15 +299,16 @@ async fn patch(
     Ok(context.caches[kind].insert(Object::new(kind, answer)))
 }
 
-/// Deletes the autoscaler that the spec dropped: only the very object that was seen, and only if it is the app's.
+/// Deletes a child that the spec no longer asks for: only the very object that was seen, and only if it is the app's. The API server
+/// is asked for one that isn't in the cache, if `ask` says so.
 ///
 /// An error means that it still stands.
-async fn remove(context: &Context, owner: &Owner, child: &Child) -> Result<(), Error> {
-    let kind = Kind::HorizontalPodAutoscaler;
-    let Some(live) = dropped(context, owner, child).await? else { return Ok(()) };
-    if !live.controlled_by(&owner.uid) {
-        return Ok(());
+async fn remove(context: &Context, owner: &Owner, kind: Kind, ask: bool) -> Result<(), Error> {
+    let mut live = context.caches[kind].get(&owner.key);
+    if live.is_none() && ask {
+        live = guard::fetch(context, owner, kind).await?.map(Arc::new);
     }
+    let Some(live) = live.filter(|live| live.controlled_by(&owner.uid)) else { return Ok(()) };
     if live.deleting {
         return Err(Error::ChildTerminating { kind, name: owner.key.name.to_string() });
     }
@@ -298,20 +333,4 @@ async fn remove(context: &Context, owner: &Owner, child: &Child) -> Result<(), E
     }
     context.caches[kind].remove(&owner.key, &live.uid);
     Ok(())
-}
-
-/// The autoscaler as it stands. One that lost the operator's label isn't in the cache; so the API server is asked too, at the one
-/// moment when it matters: before replicas are sent that the operator didn't send before.
-async fn dropped(context: &Context, owner: &Owner, child: &Child) -> Result<Option<Arc<Object>>, Error> {
-    let kind = Kind::HorizontalPodAutoscaler;
-    if let Some(live) = context.caches[kind].get(&owner.key) {
-        return Ok(Some(live));
-    }
-    let deployment = context.caches[Kind::Deployment].get(&owner.key);
-    let takes_over = !child.body["spec"]["replicas"].is_null()
-        && deployment.is_some_and(|deployment| !deployment.claims.ours);
-    if !takes_over {
-        return Ok(None);
-    }
-    Ok(guard::fetch(context, owner, kind).await?.map(Arc::new))
 }

@@ -39,6 +39,12 @@ pub(super) async fn release(
     claim(context, owner, live, json!({})).await
 }
 
+/// Whether sending `child` would set the number of pods that the operator didn't set before.
+pub(super) fn takes_over(context: &Context, owner: &Owner, child: &Child) -> bool {
+    let live = context.caches[Kind::Deployment].get(&owner.key);
+    child.kind == Kind::Deployment && !sent(child).is_null() && live.is_some_and(|live| !live.claims.ours)
+}
+
 fn sent(child: &Child) -> &Value {
     &child.body["spec"]["replicas"]
 }

@@ -15,7 +15,7 @@ use std::{
 pub use object::{Claims, Controller, Key, Object};
 
 use crate::{
-    kind::Kind,
+    kind::{Concern, Kind},
     sync::{read, write},
 };
 
@@ -42,6 +42,8 @@ struct State {
     objects: HashMap<Key, Arc<Object>>,
     /// Which objects belong to an app, where that doesn't follow from the name.
     of_app: HashMap<Key, BTreeSet<Key>>,
+    /// Where the kind can't be read: in these namespaces, or everywhere (`None`).
+    unreadable: HashSet<Option<String>>,
 }
 
 impl Cache {
@@ -68,6 +70,13 @@ impl Cache {
         state.objects.values().filter(|object| *object.key.namespace == *namespace).cloned().collect()
     }
 
+    /// The keys of everything in `namespace` (all, if `None`).
+    pub fn keys(&self, namespace: Option<&str>) -> Vec<Key> {
+        let state = read(&self.state);
+        let in_scope = |key: &&Key| namespace.is_none_or(|namespace| *key.namespace == *namespace);
+        state.objects.keys().filter(in_scope).cloned().collect()
+    }
+
     /// How many objects there are.
     pub fn len(&self) -> usize {
         read(&self.state).objects.len()
@@ -89,7 +98,7 @@ impl Cache {
         };
         let object = Arc::new(object);
         let former = state.objects.insert(object.key.clone(), Arc::clone(&object));
-        if matches!(self.kind, Kind::Pod | Kind::LimitRange) {
+        if matches!(self.kind.concern(), Concern::Labelled | Concern::Namespace) {
             if let Some(former) = former.filter(|former| former.app != object.app) {
                 state.leave(&former);
             }
@@ -105,6 +114,20 @@ impl Cache {
         let object = state.objects.remove(key)?;
         state.leave(&object);
         Some(object)
+    }
+
+    /// Notes whether the kind can be read in `namespace` (all, if `None`); says whether that is new.
+    pub fn set_readable(&self, namespace: Option<&str>, readable: bool) -> bool {
+        let unreadable = &mut write(&self.state).unreadable;
+        let scope = namespace.map(str::to_owned);
+        if readable { unreadable.remove(&scope) } else { unreadable.insert(scope) }
+    }
+
+    /// Whether the kind can be read in `namespace`.
+    pub fn readable(&self, namespace: &str) -> bool {
+        let unreadable = &read(&self.state).unreadable;
+        let covers = |scope: &Option<String>| scope.as_deref().is_none_or(|scope| scope == namespace);
+        !unreadable.iter().any(covers)
     }
 
     /// After a complete list of `namespace` (all, if `None`): forgets what wasn't in it, and returns that.

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use workerapp_api::names;
 
-use crate::kind::Kind;
+use crate::kind::{Concern, Kind};
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,11 +96,11 @@ impl Object {
         let key =
             Key::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
         let instance = meta.labels.as_ref().and_then(|labels| labels.get(names::LABEL_INSTANCE));
-        let app = match (kind, instance) {
-            (Kind::Pod, Some(instance)) => {
+        let app = match (kind.concern(), instance) {
+            (Concern::Labelled, Some(instance)) => {
                 Key { namespace: Arc::clone(&key.namespace), name: instance.as_str().into() }
             }
-            (Kind::LimitRange, _) => Key::of_namespace(&key.namespace),
+            (Concern::Namespace, _) => Key::of_namespace(&key.namespace),
             _ => key.clone(),
         };
         let controller = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
@@ -186,7 +186,9 @@ fn prune(kind: Kind, body: &mut Map<String, Value>) {
         Kind::HorizontalPodAutoscaler => {
             status.retain(|field, _| !["currentMetrics", "lastScaleTime"].contains(&field.as_str()));
         }
-        Kind::WorkerApp | Kind::Deployment | Kind::Service | Kind::LimitRange => {}
+        // Counted anew whenever a pod comes or goes, and nothing here follows from it.
+        Kind::PodDisruptionBudget => status.clear(),
+        _ => {}
     }
 }
 

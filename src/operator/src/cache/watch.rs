@@ -13,7 +13,7 @@ use crate::{
     context::Context,
     error::chain,
     health::{Health, Sight},
-    kind::Kind,
+    kind::{Concern, Kind},
     queue::{Lane, Queue},
 };
 
@@ -30,8 +30,8 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// The wait while the definition of WorkerApps is missing.
 const DEFINITION_WAIT: Duration = Duration::from_secs(2);
-/// The wait while an optional kind may not be read: nobody is in a hurry for it.
-const WITHOUT_WAIT: Duration = Duration::from_mins(1);
+/// The wait while an optional kind may not be read, or isn't there: nobody is in a hurry for it.
+const WITHOUT_WAIT: Duration = Duration::from_secs(25);
 
 const NO_DEFINITION: &str = "the WorkerApp definition is not installed: `kubectl apply -f crds/workerapps.workerapp.dev.yaml`, or the Helm value crds.install=true; waiting for it";
 
@@ -67,7 +67,10 @@ impl Watch {
                     self.take_in(event, &mut listed);
                 }
                 Err(error) => {
-                    self.context.metrics.watch_restart(self.kind.as_str());
+                    // A kind that isn't installed is no failure, and asking for it now and then no restart.
+                    if !self.is_absent(&error) {
+                        self.context.metrics.watch_restart(self.kind.as_str());
+                    }
                     let wait = self.failed(&error, failures);
                     failures += 1;
                     tokio::time::sleep(wait.mul_f64(1.0 - fastrand::f64() / 4.0)).await;
@@ -93,6 +96,10 @@ impl Watch {
                 if self.set(Sight::Synced) {
                     tracing::debug!(kind = %self.kind, namespace = self.namespace, "cache complete");
                 }
+                if cache.set_readable(self.namespace.as_deref(), true) {
+                    tracing::info!(kind = %self.kind, namespace = self.namespace, "can be read now");
+                    self.wake_all();
+                }
             }
             Event::Apply(object) => {
                 let (object, change) = cache.insert(Object::new(self.kind, object));
@@ -112,18 +119,25 @@ impl Watch {
             return;
         }
         let apps = &self.context.caches[Kind::WorkerApp];
-        match self.kind {
-            Kind::WorkerApp => self.queue.add(&object.key, lane),
-            Kind::LimitRange => {
+        match self.kind.concern() {
+            Concern::Itself => self.queue.add(&object.key, lane),
+            Concern::Namespace => {
                 for app in apps.in_namespace(&object.key.namespace) {
                     self.queue.add(&app.key, Lane::Background);
                 }
             }
-            Kind::Deployment | Kind::Service | Kind::HorizontalPodAutoscaler | Kind::Pod => {
+            Concern::Parent | Concern::Labelled => {
                 if apps.get(&object.app).is_some() {
                     self.queue.add_after(&object.app, GATHER);
                 }
             }
+        }
+    }
+
+    /// Has every app looked at that this watch may concern.
+    fn wake_all(&self) {
+        for app in self.context.caches[Kind::WorkerApp].keys(self.namespace.as_deref()) {
+            self.queue.add(&app, Lane::Background);
         }
     }
 
@@ -138,8 +152,14 @@ impl Watch {
                 return DEFINITION_WAIT;
             }
             Some(403) if kind.optional() => {
-                if self.set(Sight::Without) {
+                if self.go_without() {
                     tracing::warn!(%kind, "not permitted to read this kind; going on without it: {}", chain(error));
+                }
+                return WITHOUT_WAIT;
+            }
+            _ if self.is_absent(error) => {
+                if self.go_without() {
+                    tracing::info!(%kind, "the cluster doesn't have this kind; going on without it");
                 }
                 return WITHOUT_WAIT;
             }
@@ -157,6 +177,22 @@ impl Watch {
             tracing::debug!(%kind, "the watch still fails: {text}");
         }
         FIRST_WAIT.saturating_mul(1 << failures.min(10)).min(LONGEST_WAIT)
+    }
+
+    /// Whether the cluster doesn't have this kind, which it need not.
+    fn is_absent(&self, error: &watcher::Error) -> bool {
+        self.kind.may_be_absent() && code(error) == Some(404)
+    }
+
+    /// Says whether that is new.
+    fn go_without(&self) -> bool {
+        let namespace = self.namespace.as_deref();
+        let cache = &self.context.caches[self.kind];
+        if cache.set_readable(namespace, false) {
+            cache.retain(namespace, &HashSet::new());
+            self.wake_all();
+        }
+        self.set(Sight::Without)
     }
 
     fn set(&self, sight: Sight) -> bool {

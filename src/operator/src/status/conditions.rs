@@ -1,14 +1,18 @@
-//! The five conditions, from what was applied and what the cluster says about it. Pure.
+//! The conditions, from what was applied and what the cluster says about it. Pure.
 
-use k8s_openapi::api::{apps::v1::DeploymentStatus, autoscaling::v2::HorizontalPodAutoscalerStatus};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerStatus;
 use serde::Deserialize;
 use workerapp_api::{
     ConditionStatus::{self, False, True, Unknown},
     condition::{ConditionType, Reason},
 };
+use workerapp_plan::Pause;
 
-use super::pods::Trouble;
-use crate::error::Error;
+use super::{
+    pods::Trouble,
+    rollout::{Phase, Rollout},
+};
+use crate::{error::Error, kind::Kind};
 
 /// What a condition says, apart from times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,31 +21,6 @@ pub(crate) struct Verdict {
     pub(crate) status: ConditionStatus,
     pub(crate) reason: Reason,
     pub(crate) message: String,
-}
-
-/// What the operator reads of a Deployment.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Rollout {
-    #[serde(default)]
-    pub(crate) metadata: RolloutMeta,
-    #[serde(default)]
-    pub(crate) spec: RolloutSpec,
-    #[serde(default)]
-    pub(crate) status: DeploymentStatus,
-}
-
-/// Its generation.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct RolloutMeta {
-    #[serde(default)]
-    pub(crate) generation: i64,
-}
-
-/// Its wanted number of pods.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct RolloutSpec {
-    #[serde(default)]
-    pub(crate) replicas: Option<i32>,
 }
 
 /// What the operator reads of a HorizontalPodAutoscaler.
@@ -54,6 +33,10 @@ pub(crate) struct Autoscaler {
 /// What the conditions follow from.
 pub(crate) struct Seen<'a> {
     pub(crate) errors: &'a [Error],
+    /// What pauses the app, if anything does.
+    pub(crate) pause: Option<Pause>,
+    /// The children that are not as the spec says since the app is paused.
+    pub(crate) held_back: &'a [Kind],
     /// What works and may surprise, as text.
     pub(crate) warnings: &'a [String],
     pub(crate) workers: Option<i32>,
@@ -68,6 +51,8 @@ pub(crate) struct Seen<'a> {
 pub(crate) fn all(seen: &Seen<'_>) -> Vec<Verdict> {
     let mut verdicts = vec![reconciled(seen), available(seen), progressing(seen)];
     verdicts.extend(seen.scales.then(|| scaling_active(seen)));
+    verdicts.extend(seen.pause.map(paused));
+    verdicts.extend(stalled(seen));
     verdicts.push(ready(seen));
     verdicts
 }
@@ -86,6 +71,9 @@ fn verdict(type_: ConditionType, status: ConditionStatus, reason: Reason, mut me
 fn reconciled(seen: &Seen<'_>) -> Verdict {
     match failure(seen) {
         Some((reason, message)) => verdict(ConditionType::Reconciled, False, reason, message),
+        None if !seen.held_back.is_empty() => {
+            verdict(ConditionType::Reconciled, False, Reason::Paused, held_back(seen))
+        }
         None if seen.warnings.is_empty() => {
             let message = "the children stand as the spec says".to_owned();
             verdict(ConditionType::Reconciled, True, Reason::Applied, message)
@@ -103,6 +91,34 @@ fn failure(seen: &Seen<'_>) -> Option<(Reason, String)> {
     let first = seen.errors.first()?;
     let texts: Vec<_> = seen.errors.iter().map(ToString::to_string).collect();
     Some((first.reason(), texts.join("; ")))
+}
+
+fn paused(pause: Pause) -> Verdict {
+    let resume = match pause {
+        Pause::Field => "set it to false",
+        Pause::Annotation => "remove it",
+    };
+    let message = format!(
+        "paused by {}: edits of the spec are not carried out and edits of the children not undone; {resume} to resume",
+        pause.name()
+    );
+    verdict(ConditionType::Paused, True, Reason::Paused, message)
+}
+
+fn held_back(seen: &Seen<'_>) -> String {
+    let kinds: Vec<_> = seen.held_back.iter().map(|kind| kind.as_str()).collect();
+    format!("paused: not as the spec says, and left so: {}", kinds.join(", "))
+}
+
+/// What needs somebody's help. As kstatus has it: there only while it is true.
+fn stalled(seen: &Seen<'_>) -> Option<Verdict> {
+    let type_ = ConditionType::Stalled;
+    if let Some(error) = seen.errors.iter().find(|error| error.needs_help()) {
+        return Some(verdict(type_, True, error.reason(), error.to_string()));
+    }
+    let rollout = seen.rollout.filter(|rollout| rollout.phase() == Phase::Stuck)?;
+    let message = with_trouble(rollout.summary(), seen.trouble);
+    Some(verdict(type_, True, Reason::ProgressDeadlineExceeded, message))
 }
 
 fn available(seen: &Seen<'_>) -> Verdict {
@@ -126,6 +142,10 @@ fn progressing(seen: &Seen<'_>) -> Verdict {
     let type_ = ConditionType::Progressing;
     let Some(rollout) = seen.rollout else { return missing(type_, seen) };
     match rollout.phase() {
+        Phase::Done | Phase::Waiting if rollout.spec.paused => {
+            verdict(type_, Unknown, Reason::RolloutPaused, rollout.paused())
+        }
+        Phase::Paused => verdict(type_, Unknown, Reason::RolloutPaused, rollout.paused()),
         Phase::NotSeen => verdict(type_, True, Reason::RollingOut, NOT_SEEN.into()),
         Phase::Done => verdict(type_, True, Reason::RolledOut, rollout.summary()),
         Phase::Stuck => {
@@ -144,6 +164,9 @@ fn ready(seen: &Seen<'_>) -> Verdict {
     if let Some((reason, message)) = failure(seen) {
         return verdict(type_, False, reason, message);
     }
+    if !seen.held_back.is_empty() {
+        return verdict(type_, False, Reason::Paused, held_back(seen));
+    }
     let Some(rollout) = seen.rollout else { return missing(type_, seen) };
     let summary = rollout.summary();
     // A pod that can't start says more than that the rollout has not ended.
@@ -156,6 +179,7 @@ fn ready(seen: &Seen<'_>) -> Verdict {
         Phase::NotSeen => verdict(type_, False, Reason::RollingOut, NOT_SEEN.into()),
         Phase::Refused(words) => verdict(type_, False, Reason::PodsRefused, refused(&words)),
         Phase::Stuck => told(Reason::ProgressDeadlineExceeded),
+        Phase::Paused => verdict(type_, False, Reason::RolloutPaused, rollout.paused()),
         // A pod that has only just started is on its way, whichever phase the rollout is in.
         Phase::RollingOut | Phase::Waiting => match seen.trouble {
             Some(trouble) if trouble.lasting => told(Reason::NotReady),
@@ -183,78 +207,6 @@ fn with_trouble(text: String, trouble: Option<&Trouble>) -> String {
     match trouble {
         Some(trouble) => format!("{text}; {}", trouble.message),
         None => text,
-    }
-}
-
-/// How far a rollout has come.
-#[derive(Debug, PartialEq, Eq)]
-enum Phase {
-    /// The Deployment's controller has not seen this generation yet: its numbers speak of an older one.
-    NotSeen,
-    /// Pods can't even be made, for the reason given.
-    Refused(String),
-    /// No progress for too long.
-    Stuck,
-    /// Pods of the newest template are missing, or old ones are still there.
-    RollingOut,
-    /// All pods are new, and some don't serve yet.
-    Waiting,
-    /// As many new pods as wanted serve.
-    Done,
-}
-
-impl Rollout {
-    pub(crate) fn wanted(&self) -> i32 {
-        self.spec.replicas.unwrap_or(1)
-    }
-
-    /// The name of the newest template's `ReplicaSet`, which the Deployment's controller quotes in its own words.
-    pub(crate) fn newest(&self) -> Option<&str> {
-        let (_, words) = self.condition("Progressing")?;
-        words.split('"').nth(1)
-    }
-
-    fn available(&self) -> i32 {
-        self.status.available_replicas.unwrap_or_default()
-    }
-
-    fn updated(&self) -> i32 {
-        self.status.updated_replicas.unwrap_or_default()
-    }
-
-    fn condition(&self, type_: &str) -> Option<(&str, &str)> {
-        let mut conditions = self.status.conditions.iter().flatten();
-        let condition = conditions.find(|condition| condition.type_.as_deref() == Some(type_))?;
-        Some((condition.status.as_deref()?, condition.message.as_deref().unwrap_or_default()))
-    }
-
-    fn phase(&self) -> Phase {
-        match self.status.observed_generation {
-            // A new one: that there are no pods yet is true whether or not it has been seen.
-            None => return Phase::RollingOut,
-            Some(observed) if observed < self.metadata.generation => return Phase::NotSeen,
-            Some(_) => {}
-        }
-        let all_new =
-            self.updated() >= self.wanted() && self.status.replicas.unwrap_or_default() <= self.updated();
-        if all_new && self.available() >= self.wanted() {
-            return Phase::Done;
-        }
-        if let Some(("True", words)) = self.condition("ReplicaFailure") {
-            return Phase::Refused(words.into());
-        }
-        match self.condition("Progressing") {
-            Some(("False", _)) => Phase::Stuck,
-            _ if all_new => Phase::Waiting,
-            _ => Phase::RollingOut,
-        }
-    }
-
-    fn summary(&self) -> String {
-        let (wanted, updated, available) = (self.wanted(), self.updated(), self.available());
-        let old = self.status.replicas.unwrap_or_default() - updated;
-        let old = if old > 0 { format!(", {old} old ones still there") } else { String::new() };
-        format!("pods: {wanted} wanted, {updated} of the newest template, {available} serving{old}")
     }
 }
 
@@ -304,7 +256,8 @@ mod tests {
     use serde_json::json;
     use workerapp_api::{ConditionStatus, condition::Reason};
 
-    use super::{Rollout, Seen, Trouble, Verdict, all};
+    use super::{Seen, Verdict, all};
+    use crate::status::{pods::Trouble, rollout::Rollout};
 
     fn verdicts(status: &serde_json::Value, trouble: Option<&Trouble>) -> Vec<Verdict> {
         let rollout: Rollout = serde_json::from_value(
@@ -313,6 +266,8 @@ mod tests {
         .unwrap();
         all(&Seen {
             errors: &[],
+            pause: None,
+            held_back: &[],
             warnings: &[],
             workers: Some(2),
             scales: false,
@@ -345,20 +300,6 @@ mod tests {
             // Nothing is known to be wrong with a pod whose image is being pulled.
             let pulling = verdicts(&status, None).pop().unwrap();
             assert_eq!(pulling.reason, Reason::RollingOut);
-        }
-    }
-
-    #[test]
-    fn the_newest_replica_set_is_the_one_that_the_controller_names() {
-        for (words, name) in [
-            ("ReplicaSet \"shop-5d8\" is progressing.", Some("shop-5d8")),
-            ("Created new replica set \"shop-5d8\"", Some("shop-5d8")),
-            ("Deployment is paused", None),
-        ] {
-            let conditions = json!([{"type": "Progressing", "status": "True", "message": words}]);
-            let rollout: Rollout =
-                serde_json::from_value(json!({"status": {"conditions": conditions}})).unwrap();
-            assert_eq!(rollout.newest(), name);
         }
     }
 }

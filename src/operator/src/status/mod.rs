@@ -1,6 +1,7 @@
 //! The WorkerApp's status: made from what was applied, written only when something but times would change.
 //!
 //! - `conditions`: what each condition says
+//! - `rollout`: how far the Deployment has come
 //! - `pods`: what keeps the pods from serving
 //! - `container`: the same of one container
 //! - `address`: where the app answers
@@ -9,6 +10,7 @@ mod address;
 pub(crate) mod conditions;
 mod container;
 pub(crate) mod pods;
+mod rollout;
 
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ use kube::{
 use serde::Deserialize;
 use serde_json::json;
 use workerapp_api::{Condition, WorkerApp, WorkerAppStatus, condition::ConditionType, names};
-use workerapp_plan::Plan;
+use workerapp_plan::{Pause, Plan};
 
 use crate::{
     apply::Applied,
@@ -30,8 +32,9 @@ use crate::{
     inquiry::Probe,
     kind::Kind,
 };
-use conditions::{Autoscaler, Rollout, Seen, Verdict};
+use conditions::{Autoscaler, Seen, Verdict};
 use pods::{Pod, Trouble};
+use rollout::Rollout;
 
 /// Just the status of a WorkerApp whose spec may be unreadable.
 #[derive(Default, Deserialize)]
@@ -47,6 +50,8 @@ pub(crate) struct Look<'a> {
     pub(crate) plan: Option<&'a Plan>,
     /// Whether the spec asks for an autoscaler.
     pub(crate) scales: bool,
+    /// What pauses it, if anything does.
+    pub(crate) pause: Option<Pause>,
     /// How its pods' readiness is found out.
     pub(crate) probe: Probe,
     pub(crate) applied: &'a Applied,
@@ -63,7 +68,7 @@ pub(crate) struct Told {
 
 /// Brings the status of the app up to date, and tells what is new in it as events.
 pub(crate) async fn update(context: &Context, look: &Look<'_>) -> Told {
-    let rollout: Option<Rollout> = look.applied.deployment.as_ref().and_then(|object| object.read().ok());
+    let rollout: Option<Rollout> = look.applied.get(Kind::Deployment).and_then(|object| object.read().ok());
     let pods = pods::read(&context.caches[Kind::Pod].of_app(&look.object.key));
     let trouble = pods::worst(&pods, rollout.as_ref().and_then(Rollout::newest));
     let unready = trouble.as_ref().and_then(|trouble| trouble.unready.as_ref());
@@ -95,10 +100,11 @@ struct Found {
 }
 
 fn compose(look: &Look<'_>, found: &Found, former: &WorkerAppStatus) -> WorkerAppStatus {
-    let Look { object, plan, scales, applied, .. } = *look;
+    let Look { object, plan, scales, pause, applied, .. } = *look;
     let Found { rollout, pods, trouble } = found;
-    let autoscaler: Option<Autoscaler> = applied.autoscaler.as_ref().and_then(|object| object.read().ok());
-    let service: Option<Service> = applied.service.as_ref().and_then(|object| object.read().ok());
+    let autoscaler: Option<Autoscaler> =
+        applied.get(Kind::HorizontalPodAutoscaler).and_then(|object| object.read().ok());
+    let service: Option<Service> = applied.get(Kind::Service).and_then(|object| object.read().ok());
     let warnings: Vec<_> = plan.iter().flat_map(|plan| &plan.warnings).map(ToString::to_string).collect();
 
     // Without a plan the pods go on running what the last one said.
@@ -107,6 +113,8 @@ fn compose(look: &Look<'_>, found: &Found, former: &WorkerAppStatus) -> WorkerAp
         plan.map_or_else(|| former.workers_reason.clone(), |plan| Some(plan.workers.reason.clone()));
     let verdicts = conditions::all(&Seen {
         errors: &applied.errors,
+        pause,
+        held_back: &applied.held_back,
         warnings: &warnings,
         workers,
         scales,
