@@ -91,7 +91,7 @@ async fn a_drain_takes_one_ready_pod_at_a_time_and_never_waits_for_one_that_is_n
     let mut config = cluster::config().await?;
     config.default_retry = false;
     let pods: Api<Pod> = Api::namespaced(Client::try_from(config)?, &fixture.namespace);
-    let names: Vec<_> = fixture.pods("shop", 2).await?.iter().map(|pod| pod.name_any()).collect();
+    let names: Vec<_> = fixture.pods("shop", 2).await?.iter().map(kube::ResourceExt::name_any).collect();
     pods.evict(&names[0], &EvictParams::default()).await?;
     let refused = pods.evict(&names[1], &EvictParams::default()).await;
     ensure!(matches!(&refused, Err(kube::Error::Api(status)) if status.code == 429), "{refused:?}");

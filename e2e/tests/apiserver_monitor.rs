@@ -17,7 +17,7 @@ use workerapp_e2e::{Fixture, app, fixture::SILENCE};
 use workerapp_plan::PodMonitor;
 
 const NAME: &str = "podmonitors.monitoring.coreos.com";
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// The fields that the operator sends, as the Prometheus operator defines them: any other is refused.
 fn definition() -> Value {

@@ -118,17 +118,17 @@ pub(crate) async fn apply(context: &Context, owner: &Owner, children: &Children)
     let mut applied = Applied::default();
     let (made, dropped): (Vec<_>, Vec<_>) = wanted(owner, children).partition(|(_, child)| child.is_some());
     let mut made: Vec<Child> = made.into_iter().filter_map(|(_, child)| child).collect();
-    let scaled = made.iter().find(|child| child.kind == Kind::HorizontalPodAutoscaler);
-    let least_replicas = scaled.and_then(|scaler| scaler.body["spec"]["minReplicas"].as_i64());
+    let autoscaler = made.iter().find(|child| child.kind == Kind::HorizontalPodAutoscaler);
+    let least_replicas = autoscaler.and_then(|it| it.body["spec"]["minReplicas"].as_i64());
 
     let mut still_scaled = false;
     for (kind, _) in dropped {
-        let scaler = kind == Kind::HorizontalPodAutoscaler;
+        let scales = kind == Kind::HorizontalPodAutoscaler;
         // One that lost the operator's label isn't in the cache; so the API server is asked too, at the one moment when it matters.
-        let ask = scaler && made.iter().any(|child| replicas::takes_over(context, owner, child));
+        let ask = scales && made.iter().any(|child| replicas::takes_over(context, owner, child));
         if let Err(error) = remove(context, owner, kind, ask).await {
             applied.errors.push(error);
-            still_scaled |= scaler;
+            still_scaled |= scales;
         }
     }
 
