@@ -4,7 +4,10 @@ use std::{net::SocketAddr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::Config;
+use crate::{Config, leader};
+
+/// The shortest lease: a shorter one is lost whenever the API server is a little slow.
+const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
 /// Turns WorkerApps into Deployments, Services and HorizontalPodAutoscalers.
 #[derive(Debug, Parser)]
@@ -48,6 +51,21 @@ pub struct RunArgs {
     /// How often an app is looked at although nothing happened. Examples: 90s, 10m, 1h.
     #[arg(long, value_name = "TIME", default_value = "10m", env = "WORKERAPP_RESYNC", value_parser = duration)]
     pub resync: Duration,
+    /// Work only while holding a lease, so that several operators can run: one works, the others stand by.
+    #[arg(long, env = "WORKERAPP_LEADER_ELECT")]
+    pub leader_elect: bool,
+    /// The lease's name.
+    #[arg(long, value_name = "NAME", default_value = "workerapp-operator", env = "WORKERAPP_LEASE_NAME")]
+    pub lease_name: String,
+    /// The lease's namespace. Default: the one that the operator runs in, or that the kubeconfig names.
+    #[arg(long, value_name = "NS", env = "WORKERAPP_LEASE_NAMESPACE")]
+    pub lease_namespace: Option<String>,
+    /// How long nobody takes over from an operator that vanished; one that is stopped gives the lease up at once. At least 3s.
+    #[arg(long, value_name = "TIME", default_value = "15s", env = "WORKERAPP_LEASE_DURATION", value_parser = lease_duration)]
+    pub lease_duration: Duration,
+    /// This operator's name in the lease; no two may have the same. Default: the host's name with a random end.
+    #[arg(long, value_name = "NAME", env = "POD_NAME")]
+    pub identity: Option<String>,
 }
 
 /// How log lines are written.
@@ -71,6 +89,30 @@ impl RunArgs {
             resync: self.resync,
         }
     }
+
+    /// How the lease is found and held; `None` without one. `namespace` is where the operator runs.
+    pub fn lease(&self, namespace: &str) -> Option<leader::Settings> {
+        self.leader_elect.then(|| leader::Settings {
+            namespace: self.lease_namespace.clone().unwrap_or_else(|| namespace.to_owned()),
+            name: self.lease_name.clone(),
+            identity: self.identity.clone().filter(|name| !name.is_empty()).unwrap_or_else(identity),
+            duration: self.lease_duration,
+        })
+    }
+}
+
+fn identity() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{host}_{:016x}", fastrand::u64(..))
+}
+
+fn lease_duration(text: &str) -> Result<Duration, String> {
+    let duration = duration(text)?;
+    // What the lease holds is a number of 32 bits.
+    if duration < SHORTEST_LEASE || i32::try_from(duration.as_secs()).is_err() {
+        return Err(format!("{text} is no time for a lease: it takes 3s at least, 15s is usual"));
+    }
+    Ok(duration)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -105,6 +147,27 @@ mod tests {
         assert_eq!(duration("1h"), Ok(Duration::from_hours(1)));
         for wrong in ["", "10", "m", "0s", "-1s", "1d", "1.5h", "99999999999999999999s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_asked_for_and_its_time_is_checked() {
+        let parse = |arguments: &[&str]| {
+            let all = [&["workerapp-operator", "run", "--supervisor-image", "i"], arguments].concat();
+            Cli::try_parse_from(all).map(|cli| match cli.command {
+                Command::Run(run) => run.lease("here"),
+                Command::Crd => None,
+            })
+        };
+        assert!(parse(&[]).unwrap().is_none());
+        let lease = parse(&["--leader-elect", "--identity", "me"]).unwrap().unwrap();
+        assert_eq!((&*lease.namespace, &*lease.name, &*lease.identity), ("here", "workerapp-operator", "me"));
+        assert_eq!(lease.duration, Duration::from_secs(15));
+        let elsewhere = parse(&["--leader-elect", "--lease-namespace", "there"]).unwrap().unwrap();
+        assert_eq!(elsewhere.namespace, "there");
+        for wrong in ["2s", "15", "99999999h"] {
+            let error = parse(&["--leader-elect", "--lease-duration", wrong]).unwrap_err().to_string();
+            assert!(error.contains("--lease-duration"), "{error}");
         }
     }
 

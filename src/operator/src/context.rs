@@ -14,7 +14,9 @@ use crate::{
     events::Events,
     inquiry::Inquiries,
     kind::Kind,
+    leader::Fence,
     metrics::Metrics,
+    outage::Outage,
     sync::lock,
 };
 
@@ -31,6 +33,15 @@ pub(crate) struct Context {
     pub(crate) inquiries: Inquiries,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) outage: Arc<Outage>,
+    pub(crate) fence: Fence,
+}
+
+impl Context {
+    /// Whether a request that fails now fails for a reason that was told, and that no app can do anything about.
+    pub(crate) fn cut_off(&self) -> bool {
+        self.outage.ongoing() || !self.fence.is_open()
+    }
 }
 
 /// What stays the same as long as the operator runs.

@@ -1,4 +1,5 @@
-//! Wires everything together: watches fill caches and the queue, a bounded number of reconciles empties it.
+//! Wires everything together: watches fill caches and the queue, and while this operator leads a bounded number of reconciles
+//! empties it.
 
 use std::{
     sync::Arc,
@@ -8,7 +9,7 @@ use std::{
 use kube::Client;
 use tokio::{
     net::TcpListener,
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
@@ -20,19 +21,29 @@ use crate::{
     backoff::Backoff,
     cache::{Caches, Key, watch::Watch},
     context::{Context, Settings, Settled},
+    definition,
     error::Error,
     events::{self, Events},
     health::Health,
     http,
     inquiry::Inquiries,
     kind::Kind,
+    leader::{Candidate, Elector, Fence, Leadership, edge::guarded},
     metrics::Metrics,
-    queue::Queue,
+    namespaces,
+    outage::Outage,
+    queue::{Lane, Queue},
     reconcile::{Outcome, reconcile},
 };
 
 /// How long running reconciles get to end when the operator is told to stop.
 const STOP_GRACE: Duration = Duration::from_secs(10);
+/// How long the lease may take to be given up at the end.
+const RELEASE_GRACE: Duration = Duration::from_secs(3);
+/// How often an operator that waits for its turn forgets apps that are gone.
+const TIDY: Duration = Duration::from_mins(1);
+/// How long an app waits whose namespace isn't seen in full.
+const UNSEEN_WAIT: Duration = Duration::from_secs(5);
 
 /// Everything that the work on an app needs.
 pub(crate) struct Controller {
@@ -43,19 +54,65 @@ pub(crate) struct Controller {
     resync: Duration,
 }
 
-/// Runs the operator until `stop` is cancelled, then lets running reconciles end.
+/// Runs the operator until `stop` is cancelled, then lets running reconciles end. It is the only one, and works at once.
 ///
 /// # Errors
-/// If the metrics can't be set up, or `listener` is no working socket.
+/// If the metrics can't be set up.
 pub async fn run(
     config: Config,
     client: Client,
     listener: Option<TcpListener>,
     stop: CancellationToken,
 ) -> Result<(), RunError> {
+    let (_for_ever, leadership) = watch::channel(true);
+    operate(config, client, Part { fence: Fence::open(), leadership, instance: None }, listener, stop).await
+}
+
+/// Runs the operator as one of several, of which the holder of a lease works; gives the lease up at the end.
+///
+/// # Errors
+/// If the metrics can't be set up.
+pub async fn run_elected(
+    config: Config,
+    client: Client,
+    candidate: Candidate,
+    listener: Option<TcpListener>,
+    stop: CancellationToken,
+) -> Result<(), RunError> {
+    let (elector, leadership) = Elector::new(&candidate);
+    let part = Part { fence: candidate.fence, leadership, instance: Some(candidate.settings.identity) };
+    let over = CancellationToken::new();
+    let election = tokio::spawn(elector.run(over.clone()));
+    let result = operate(config, client, part, listener, stop).await;
+    over.cancel();
+    if tokio::time::timeout(RELEASE_GRACE, election).await.is_err() {
+        tracing::warn!("the lease could not be given up in time, and runs out by itself");
+    }
+    result
+}
+
+/// The part of one operator among all of them.
+struct Part {
+    fence: Fence,
+    leadership: Leadership,
+    /// Its name in events.
+    instance: Option<String>,
+}
+
+async fn operate(
+    config: Config,
+    client: Client,
+    part: Part,
+    listener: Option<TcpListener>,
+    stop: CancellationToken,
+) -> Result<(), RunError> {
     let metrics = Arc::new(Metrics::new()?);
+    let outage = Arc::new(Outage::default());
+    let Part { fence, leadership, instance } = part;
+    let client = guarded(client, fence.clone(), Arc::clone(&outage));
     let (events, queue_of_events) = Events::new();
-    let publisher = tokio::spawn(events::publish(client.clone(), queue_of_events, Arc::clone(&metrics)));
+    let published = events::publish(client.clone(), queue_of_events, Arc::clone(&metrics), instance);
+    let publisher = tokio::spawn(published);
     let controller = Arc::new(Controller {
         context: Arc::new(Context {
             caches: Caches::new(),
@@ -72,6 +129,8 @@ pub async fn run(
             inquiries: Inquiries::default(),
             events,
             metrics,
+            outage,
+            fence,
         }),
         queue: Arc::default(),
         backoff: Backoff::default(),
@@ -86,12 +145,18 @@ pub async fn run(
     for watch in controller.watches(&config.namespaces) {
         background.spawn(watch.run());
     }
+    for namespace in config.namespaces {
+        let (client, health) = (controller.context.client.clone(), Arc::clone(&controller.health));
+        background.spawn(namespaces::look_after(client, namespace, health));
+    }
+    background.spawn(definition::compare(controller.context.client.clone(), Arc::clone(&controller.health)));
 
     tokio::select! {
         () = stop.cancelled() => {}
         () = controller.health.complete() => {
-            tracing::info!(apps = controller.context.caches[Kind::WorkerApp].len(), "caches are complete, work begins");
-            controller.work(config.concurrency, &stop).await;
+            let apps = controller.context.caches[Kind::WorkerApp].len();
+            tracing::info!(apps, "caches are complete");
+            controller.lead(config.concurrency, leadership, &stop).await;
         }
     }
     background.shutdown().await;
@@ -128,8 +193,51 @@ impl Controller {
         scopes.iter().flat_map(|scope| Kind::ALL.map(|kind| watch(kind, scope))).collect()
     }
 
-    /// Takes apps from the queue until `stop`, at most `concurrency` at a time, and waits for the last ones.
-    async fn work(self: &Arc<Self>, concurrency: usize, stop: &CancellationToken) {
+    /// Works whenever this operator leads, until `stop`. Meanwhile the queue holds what is to be looked at then: each app once.
+    async fn lead(
+        self: &Arc<Self>,
+        concurrency: usize,
+        mut leadership: Leadership,
+        stop: &CancellationToken,
+    ) {
+        loop {
+            let turn = async {
+                loop {
+                    match tokio::time::timeout(TIDY, leadership.wait_for(|leads| *leads)).await {
+                        Ok(leads) => return leads.is_ok(),
+                        Err(_) => self.tidy(),
+                    }
+                }
+            };
+            let leads = tokio::select! {
+                () = stop.cancelled() => false,
+                leads = turn => leads,
+            };
+            if !leads {
+                return;
+            }
+            self.context.metrics.leader(true);
+            let mut lost = leadership.clone();
+            let over = async {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    _ = lost.wait_for(|leads| !leads) => {}
+                }
+            };
+            self.work(concurrency, over, stop).await;
+            self.context.metrics.leader(false);
+        }
+    }
+
+    /// Takes apps from the queue until `over`, at most `concurrency` at a time, and waits for the last ones: not for long after
+    /// `stop`.
+    async fn work(
+        self: &Arc<Self>,
+        concurrency: usize,
+        over: impl Future<Output = ()>,
+        stop: &CancellationToken,
+    ) {
+        let mut over = std::pin::pin!(over);
         let slots = Arc::new(Semaphore::new(concurrency.max(1)));
         let mut running = JoinSet::new();
         loop {
@@ -138,7 +246,7 @@ impl Controller {
                 Some((self.queue.next().await, slot))
             };
             let (key, slot) = tokio::select! {
-                () = stop.cancelled() => break,
+                () = &mut over => break,
                 next = next => match next {
                     Some(next) => next,
                     None => break,
@@ -147,14 +255,38 @@ impl Controller {
             while running.try_join_next().is_some() {}
             running.spawn(Arc::clone(self).look_at(key, slot));
         }
-        let ended = async { while running.join_next().await.is_some() {} };
-        if tokio::time::timeout(STOP_GRACE, ended).await.is_err() {
-            tracing::warn!("stopped with reconciles still running");
+        let patience = async {
+            stop.cancelled().await;
+            tokio::time::sleep(STOP_GRACE).await;
+        };
+        tokio::select! {
+            () = async { while running.join_next().await.is_some() {} } => {}
+            () = patience => tracing::warn!("stopped with reconciles still running"),
         }
+    }
+
+    /// Forgets apps that were deleted while another operator led: nobody else does.
+    fn tidy(&self) {
+        let apps = &self.context.caches[Kind::WorkerApp];
+        for key in self.queue.prune(|key| apps.get(key).is_some()) {
+            self.forget(&key);
+        }
+    }
+
+    fn forget(&self, key: &Key) {
+        self.backoff.reset(key);
+        self.context.settled.forget(key);
+        self.context.inquiries.forget(key);
     }
 
     /// One look at one app, and when the next one is due.
     async fn look_at(self: Arc<Self>, key: Key, slot: OwnedSemaphorePermit) {
+        if !self.health.sees(&key.namespace) {
+            // What is missing from the caches would be taken for missing from the cluster.
+            self.queue.add_after(&key, UNSEEN_WAIT);
+            self.queue.done(&key);
+            return;
+        }
         let span = tracing::info_span!("reconcile", namespace = %key.namespace, name = %key.name);
         let context = Arc::clone(&self.context);
         let begin = Instant::now();
@@ -173,10 +305,13 @@ impl Controller {
                 "settled"
             }
             Ok(Outcome::Gone) => {
-                self.backoff.reset(&key);
-                self.context.settled.forget(&key);
-                self.context.inquiries.forget(&key);
+                self.forget(&key);
                 "gone"
+            }
+            // It failed since another one leads: it has to be right as soon as this one leads again.
+            Ok(Outcome::Failed(_)) if !self.context.fence.is_open() => {
+                self.queue.add(&key, Lane::Background);
+                "failed"
             }
             Ok(Outcome::Failed(errors)) => {
                 for error in &errors {

@@ -1,17 +1,26 @@
 //! Events of an app: what `kubectl describe` shows at the end.
 //!
 //! One is written when a condition's reason changes in a way worth telling, and for each warning of the plan that is new. What
-//! was told before stands in the status, so a restarted operator repeats nothing. Events are written beside the reconcile by one
-//! task, from a queue that drops what is too much: they never fail it or hold it up.
+//! was told before stands in the status, so a restarted operator repeats nothing; what comes back within minutes (an app that goes
+//! to and fro) is counted in the event that told it. Events are written beside the reconcile by one task, from a queue that drops what
+//! is too much: they never fail it or hold it up.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
     jiff::Timestamp,
 };
-use kube::{Api, Client, Resource as _, api::PostParams};
+use kube::{
+    Api, Client, Resource as _,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
 use tokio::sync::mpsc;
 use workerapp_api::{
     Condition, ConditionStatus, WorkerApp, WorkerAppStatus,
@@ -24,6 +33,10 @@ use crate::{cache::Object, context::bounded, kind::Kind, metrics::Metrics, statu
 
 /// Events that may wait to be written.
 const QUEUE: usize = 256;
+/// How long after it was told last the same is counted and not told anew.
+const OF_LATE: Duration = Duration::from_mins(10);
+/// How many events are remembered for that.
+const REMEMBERED: usize = 1024;
 /// What the API server takes as a text, in bytes.
 const LONGEST_NOTE: usize = 1024;
 
@@ -55,14 +68,86 @@ impl Events {
 }
 
 /// Writes events as they come.
-pub(crate) async fn publish(client: Client, mut queue: mpsc::Receiver<Event>, metrics: Arc<Metrics>) {
-    while let Some(event) = queue.recv().await {
+pub(crate) async fn publish(
+    client: Client,
+    mut queue: mpsc::Receiver<Event>,
+    metrics: Arc<Metrics>,
+    instance: Option<String>,
+) {
+    let mut told = Told::default();
+    while let Some(mut event) = queue.recv().await {
+        if let Some(instance) = &instance {
+            event.reporting_instance = Some(instance.clone());
+        }
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
-        metrics.write("Event", "create");
-        if let Err(error) = bounded(api.create(&PostParams::default(), &event)).await {
+        if let Err(error) = write(&api, event, &mut told, &metrics).await {
             tracing::debug!("an event could not be written: {error}");
         }
+    }
+}
+
+async fn write(api: &Api<Event>, event: Event, told: &mut Told, metrics: &Metrics) -> kube::Result<()> {
+    let text = Text::of(&event);
+    if let Some((name, count)) = told.again(&text, Instant::now()) {
+        metrics.write("Event", "patch");
+        let series = json!({ "series": { "count": count, "lastObservedTime": event.event_time } });
+        match bounded(api.patch(&name, &PatchParams::default(), &Patch::Merge(series))).await {
+            // It has expired: the API server keeps events for an hour.
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            result => return result.map(drop),
+        }
+    }
+    metrics.write("Event", "create");
+    bounded(api.create(&PostParams::default(), &event)).await?;
+    told.tell(text, event.metadata.name.unwrap_or_default(), Instant::now());
+    Ok(())
+}
+
+/// What makes two events the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Text {
+    uid: Option<String>,
+    reason: Option<String>,
+    note: Option<String>,
+}
+
+impl Text {
+    fn of(event: &Event) -> Self {
+        let uid = event.regarding.as_ref().and_then(|regarding| regarding.uid.clone());
+        Self { uid, reason: event.reason.clone(), note: event.note.clone() }
+    }
+}
+
+/// What was told of late.
+#[derive(Debug, Default)]
+struct Told(HashMap<Text, Telling>);
+
+#[derive(Debug)]
+struct Telling {
+    event: String,
+    count: i32,
+    last: Instant,
+}
+
+impl Told {
+    /// The event that told the same of late, and how often that happened by now.
+    fn again(&mut self, text: &Text, now: Instant) -> Option<(String, i32)> {
+        let telling = self.0.get_mut(text).filter(|telling| now.duration_since(telling.last) < OF_LATE)?;
+        telling.last = now;
+        telling.count = telling.count.saturating_add(1);
+        Some((telling.event.clone(), telling.count))
+    }
+
+    fn tell(&mut self, text: Text, event: String, now: Instant) {
+        if self.0.len() >= REMEMBERED {
+            self.0.retain(|_, telling| now.duration_since(telling.last) < OF_LATE);
+        }
+        // Too much happens for any of it to be counted.
+        if self.0.len() >= REMEMBERED {
+            self.0.clear();
+        }
+        self.0.insert(text, Telling { event, count: 1, last: now });
     }
 }
 
@@ -150,10 +235,29 @@ impl Note {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use workerapp_api::{Condition, ConditionStatus, WorkerAppStatus};
     use workerapp_plan::Warning;
 
-    use super::notes;
+    use super::{OF_LATE, REMEMBERED, Text, Told, notes};
+
+    #[test]
+    fn what_comes_back_within_minutes_is_counted() {
+        let text = |note: &str| Text { uid: Some("u".into()), reason: None, note: Some(note.into()) };
+        let (mut told, start) = (Told::default(), Instant::now());
+        assert_eq!(told.again(&text("a"), start), None);
+        told.tell(text("a"), "event-1".into(), start);
+        assert_eq!(told.again(&text("b"), start), None);
+        let second = Duration::from_secs(1);
+        assert_eq!(told.again(&text("a"), start + second), Some(("event-1".into(), 2)));
+        assert_eq!(told.again(&text("a"), start + OF_LATE), Some(("event-1".into(), 3)));
+        assert_eq!(told.again(&text("a"), start + OF_LATE * 3), None);
+        for n in 0..REMEMBERED * 2 {
+            told.tell(text(&n.to_string()), "event".into(), start);
+        }
+        assert!(told.0.len() <= REMEMBERED);
+    }
 
     fn status(conditions: &[(&str, ConditionStatus, &str, &str)]) -> WorkerAppStatus {
         let conditions = conditions

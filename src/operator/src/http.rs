@@ -11,7 +11,7 @@ use axum::{
 };
 use tokio::net::TcpListener;
 
-use crate::controller::Controller;
+use crate::{connections::Bounded, controller::Controller};
 
 /// Binds `address`. Where it is `[::]` and there is no IPv6, all of IPv4 takes its place; `[::]` itself takes both.
 ///
@@ -39,14 +39,18 @@ pub(crate) async fn serve(listener: TcpListener, controller: Arc<Controller>) {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .with_state(controller);
-    if let Err(error) = axum::serve(listener, router).await {
+    if let Err(error) = axum::serve(Bounded::new(listener), router).await {
         tracing::error!("the health endpoint ended: {error}");
     }
 }
 
 async fn ready(State(controller): State<Arc<Controller>>) -> impl IntoResponse {
     match controller.health.missing() {
-        missing if missing.is_empty() => (StatusCode::OK, "ok\n".to_owned()),
+        missing if missing.is_empty() => {
+            let warning =
+                controller.health.warning().map_or_else(String::new, |text| format!("warning: {text}\n"));
+            (StatusCode::OK, format!("ok\n{warning}"))
+        }
         missing => (StatusCode::SERVICE_UNAVAILABLE, missing.join("\n") + "\n"),
     }
 }

@@ -15,8 +15,9 @@
 //! - `events`: what is worth telling, beside the path
 //! - [`error`]: one variant per cause; its name is the condition's reason, the event's and the metric's
 //!
-//! Beside it: `context` (what every look has at hand), `health` and [`http`] (probes and metrics), [`metrics`], [`cli`],
-//! [`telemetry`].
+//! Beside it: [`leader`] (which of several operators works), `outage` (whether the API server can be reached), `namespaces` and
+//! `definition` (whether what the operator needs is there), `context` (what every look has at hand), `health`, [`http`]
+//! and `connections` (probes and metrics), [`metrics`], [`cli`], [`telemetry`].
 
 pub mod cache;
 pub mod cli;
@@ -24,24 +25,29 @@ pub mod controller;
 pub mod error;
 pub mod http;
 pub mod kind;
+pub mod leader;
 pub mod metrics;
 pub mod queue;
 pub mod telemetry;
 
 mod apply;
 mod backoff;
+mod connections;
 mod context;
+mod definition;
 mod dereference;
 mod events;
 mod health;
 mod inquiry;
+mod namespaces;
+mod outage;
 mod reconcile;
 mod status;
 mod sync;
 
 use std::time::Duration;
 
-pub use controller::{RunError, run};
+pub use controller::{RunError, run, run_elected};
 
 /// What the operator is run with.
 #[derive(Clone, Debug)]

@@ -8,7 +8,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use workerapp_operator::{
     cli::{Cli, Command, RunArgs},
-    http, run, telemetry,
+    http,
+    leader::{Candidate, edge},
+    run, run_elected, telemetry,
 };
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -43,11 +45,17 @@ async fn operate(args: &RunArgs) -> Result<(), Failure> {
         .map_err(|error| format!("no cluster to talk to: {error}; run it in a pod, or set KUBECONFIG"))?;
     // The operator has its own backoff, which counts and is bounded; requests that the client repeats by itself don't show up.
     config.default_retry = false;
-    let client = Client::try_from(config)?;
     let listener =
         http::bind(args.listen).await.map_err(|error| format!("--listen {}: {error}", args.listen))?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?, "starting");
-    run(args.config(), client, Some(listener), stop).await?;
+    if let Some(settings) = args.lease(&config.default_namespace) {
+        let fence = settings.fence();
+        let client = edge::client(config.clone(), &fence)?;
+        let candidate = Candidate { settings, fence, client: Client::try_from(config)? };
+        run_elected(args.config(), client, candidate, Some(listener), stop).await?;
+    } else {
+        run(args.config(), Client::try_from(config)?, Some(listener), stop).await?;
+    }
     tracing::info!("stopped");
     Ok(())
 }

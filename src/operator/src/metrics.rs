@@ -17,6 +17,7 @@ pub struct Metrics {
     watch_restarts: IntCounterVec,
     queued: IntGauge,
     backing_off: IntGauge,
+    leader: IntGauge,
 }
 
 impl Metrics {
@@ -75,9 +76,18 @@ impl Metrics {
                 "workerapp_operator_backing_off",
                 "Apps that failed and wait for another try.",
             ))?,
+            leader: gauge(Opts::new(
+                "workerapp_operator_leader",
+                "1 while this operator writes, 0 while another one does.",
+            ))?,
             duration,
             registry,
         })
+    }
+
+    /// Says whether this operator writes.
+    pub(crate) fn leader(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
     }
 
     /// Counts a look at an app.

@@ -107,6 +107,23 @@ impl Queue {
         self.wake.notify_one();
     }
 
+    /// Drops every key that isn't worked on and that `keep` doesn't want, and returns those.
+    pub fn prune(&self, keep: impl Fn(&Key) -> bool) -> Vec<Key> {
+        let mut state = lock(&self.state);
+        let drops = |(key, slot): &(&Key, &Slot)| !slot.running && !keep(key);
+        let dropped: Vec<Key> = state.slots.iter().filter(drops).map(|(key, _)| key.clone()).collect();
+        for key in &dropped {
+            if let Some(due) = state.slots.remove(key).and_then(|slot| slot.due) {
+                state.timers.remove(&(due, key.clone()));
+            }
+        }
+        let State { slots, edits, background, .. } = &mut *state;
+        for lane in [edits, background] {
+            lane.retain(|key| slots.contains_key(key));
+        }
+        dropped
+    }
+
     /// How many keys wait for their turn, those with a timer left out.
     pub fn len(&self) -> usize {
         let state = lock(&self.state);
@@ -212,6 +229,24 @@ mod tests {
         assert_eq!(queue.next().await, key("a"));
         queue.done(&key("a"));
         assert!(tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_that_nobody_takes_can_be_dropped() {
+        let queue = Queue::default();
+        for name in ["a", "b", "c"] {
+            queue.add(&key(name), Lane::Background);
+            queue.add(&key(name), Lane::Edit);
+            queue.add_after(&key(name), Duration::from_secs(1));
+        }
+        let mut dropped = queue.prune(|key| &*key.name == "b");
+        dropped.sort();
+        assert_eq!(dropped, [key("a"), key("c")]);
+        assert_eq!(queue.next().await, key("b"));
+        assert!(queue.prune(|_| false).is_empty(), "what is worked on stays");
+        queue.done(&key("b"));
+        assert!(tokio::time::timeout(Duration::from_mins(1), queue.next()).await.is_err());
+        assert!(queue.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -55,7 +55,9 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
     };
     let told = status::update(context, &look).await;
     log(&applied.errors, matches!(told.news, Ok(true)));
-    if let Err(error) = &told.news {
+    if let Err(error) = &told.news
+        && !context.cut_off()
+    {
         // Nothing but the log can say it; the backoff keeps it from being said often.
         tracing::warn!(reason = error.reason().as_str(), "the status can't be written: {error}");
     }

@@ -116,6 +116,10 @@ impl Object {
 
         let mut annotations = meta.annotations.unwrap_or_default();
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+        if matches!(kind, Kind::Pod | Kind::LimitRange) {
+            // Nobody here reads them, and others write large ones (networks, injected sidecars).
+            annotations.clear();
+        }
         let mut body = match std::mem::take(&mut object.data) {
             Value::Object(body) => body,
             _ => Map::new(),

@@ -56,24 +56,30 @@ impl Watch {
         };
         self.set(Sight::Listing);
 
-        let mut events = std::pin::pin!(watcher(api, config));
-        let mut listed = HashSet::new();
         let mut failures = 0;
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(Event::Init) => listed.clear(),
-                Ok(event) => {
-                    failures = 0;
-                    self.take_in(event, &mut listed);
-                }
-                Err(error) => {
-                    // A kind that isn't installed is no failure, and asking for it now and then no restart.
-                    if !self.is_absent(&error) {
-                        self.context.metrics.watch_restart(self.kind.as_str());
+        loop {
+            let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
+            let mut listed = HashSet::new();
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(Event::Init) => listed.clear(),
+                    Ok(event) => {
+                        failures = 0;
+                        self.take_in(event, &mut listed);
                     }
-                    let wait = self.failed(&error, failures);
-                    failures += 1;
-                    tokio::time::sleep(wait.mul_f64(1.0 - fastrand::f64() / 4.0)).await;
+                    Err(error) => {
+                        // A kind that isn't installed is no failure, and asking for it now and then no restart.
+                        if !self.is_absent(&error) {
+                            self.context.metrics.watch_restart(self.kind.as_str());
+                        }
+                        let wait = self.failed(&error, failures);
+                        failures += 1;
+                        tokio::time::sleep(wait.mul_f64(1.0 - fastrand::f64() / 4.0)).await;
+                        if refused(&error) {
+                            // Begun anew with a list: that it succeeds is how it is known that it is permitted again.
+                            break;
+                        }
+                    }
                 }
             }
         }
@@ -163,6 +169,13 @@ impl Watch {
                 }
                 return WITHOUT_WAIT;
             }
+            Some(401 | 403) => {
+                let text = self.with_hint(chain(error));
+                if self.set(Sight::Blocked(text.clone())) {
+                    tracing::warn!(%kind, "not permitted to read this kind: {text}");
+                }
+                return wait(failures);
+            }
             // The list has become too old, which happens after a pause: a new one follows at once.
             Some(410) => return Duration::ZERO,
             _ => {}
@@ -171,12 +184,22 @@ impl Watch {
         if self.health.get(kind, self.namespace.as_deref()) != Some(Sight::Synced) {
             self.set(Sight::Blocked(text.clone()));
         }
-        if failures == 0 {
+        if failures == 0 && !self.context.cut_off() {
             tracing::warn!(%kind, "the watch broke off and is begun anew: {text}");
         } else {
-            tracing::debug!(%kind, "the watch still fails: {text}");
+            tracing::debug!(%kind, "the watch broke off or still fails: {text}");
         }
-        FIRST_WAIT.saturating_mul(1 << failures.min(10)).min(LONGEST_WAIT)
+        wait(failures)
+    }
+
+    /// In a namespace that doesn't exist nobody has permissions.
+    fn with_hint(&self, text: String) -> String {
+        match &self.namespace {
+            Some(namespace) => format!(
+                "{text} (is there a namespace {namespace}, with the operator's Role and RoleBinding in it?)"
+            ),
+            None => text,
+        }
     }
 
     /// Whether the cluster doesn't have this kind, which it need not.
@@ -198,6 +221,16 @@ impl Watch {
     fn set(&self, sight: Sight) -> bool {
         self.health.set(self.kind, self.namespace.as_deref(), sight)
     }
+}
+
+/// The wait after so many failures.
+fn wait(failures: u32) -> Duration {
+    FIRST_WAIT.saturating_mul(1 << failures.min(10)).min(LONGEST_WAIT)
+}
+
+/// Whether it is a matter of permissions.
+fn refused(error: &watcher::Error) -> bool {
+    matches!(code(error), Some(401 | 403))
 }
 
 /// The HTTP status with which the API server answered.
