@@ -12,7 +12,8 @@ part kubectl get workerapps -A -o wide
 part kubectl get pods -A -o wide
 part kubectl get hpa -A
 part kubectl get events -A --sort-by=.lastTimestamp --field-selector type=Warning
-part kubectl -n workerapp-system logs deployment/workerapp-operator --tail=30
+part kubectl -n workerapp-system get leases -o wide
+part kubectl -n workerapp-system logs -l app.kubernetes.io/name=workerapp-operator --prefix --tail=20
 while read -r namespace pod; do
   part kubectl -n "$namespace" logs "$pod" --all-containers --tail=15 --prefix
 done < <(kubectl get pods -A -o json | jq -r '

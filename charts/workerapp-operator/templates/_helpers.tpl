@@ -43,7 +43,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "workerapp.rules" -}}
 - apiGroups: [workerapp.dev]
   resources: [workerapps]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [workerapp.dev]
   resources: [workerapps/status]
   verbs: [patch]
@@ -53,10 +53,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   verbs: [update]
 - apiGroups: [apps]
   resources: [deployments]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [""]
   resources: [services]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [get, list, watch, create, patch, delete]
@@ -81,4 +81,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- end }}
+
+{{- /* The lease of the operators. Its name can't be asked for where it doesn't exist yet. */ -}}
+{{- define "workerapp.leaseRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ include "workerapp.fullname" . }}]
+  verbs: [get, update]
 {{- end }}
