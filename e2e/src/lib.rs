@@ -8,14 +8,19 @@
 //! - [`fixture`]: a namespace of a test's own, and what is done in it
 //! - [`nodes`]: the same on real nodes, where pods run
 //! - [`operator`]: the operator, inside the test's process
+//! - [`program`]: the operator as a program of its own
 //! - [`recorder`]: every request that changes something, as the client sends it
+//! - [`rights`]: rights as the chart gives them
 
 pub mod cluster;
 pub mod fixture;
 pub mod nodes;
 pub mod operator;
+pub mod program;
 pub mod recorder;
+pub mod rights;
 
 pub use fixture::{Fixture, Pod, app};
 pub use operator::Operator;
+pub use program::Program;
 pub use recorder::Recorder;

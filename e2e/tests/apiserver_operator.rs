@@ -1,11 +1,6 @@
 //! The operator as a program: its endpoints, its rights, its start and its end.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{
@@ -18,71 +13,14 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use tokio::{
-    process::{Child, Command},
-    sync::OnceCell,
-};
+use tokio::process::Command;
 use workerapp_api::{WorkerApp, condition::ConditionType};
 use workerapp_e2e::{
-    Fixture, Operator, app, cluster,
+    Fixture, Operator, Program, app,
     fixture::{PATIENCE, SILENCE},
-    operator::{Options, SUPERVISOR_IMAGE, get},
+    operator::{Options, get},
+    program,
 };
-
-/// The program, built if it isn't.
-async fn program() -> Result<&'static Path> {
-    static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
-    let build = async {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "workerapp-operator", "--bin", "workerapp-operator"])
-            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-            .status()
-            .await?;
-        ensure!(built.success(), "the operator can't be built");
-        // …/target/debug/deps/this-test → …/target/debug/workerapp-operator
-        let test = std::env::current_exe()?;
-        let directory = test.parent().and_then(|deps| deps.parent()).context("no target directory")?;
-        Ok(directory.join("workerapp-operator"))
-    };
-    Ok(BUILT.get_or_try_init(|| build).await?)
-}
-
-struct Program {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Program {
-    async fn start(namespace: &str, arguments: &[&str]) -> Result<Self> {
-        let port = tokio::net::TcpListener::bind("127.0.0.1:0").await?.local_addr()?.port();
-        let child = Command::new(program().await?)
-            .args(["run", "--supervisor-image", SUPERVISOR_IMAGE, "--namespace", namespace])
-            .args(["--listen", &format!("[::]:{port}")])
-            .args(arguments)
-            .env("KUBECONFIG", std::env::var_os(cluster::VARIABLE).context(cluster::VARIABLE)?)
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        Ok(Self { child, address: SocketAddr::from(([127, 0, 0, 1], port)) })
-    }
-
-    async fn ready(&self) -> Result<()> {
-        let ready = async {
-            while !matches!(get(self.address, "/readyz").await, Ok((200, _))) {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), ready).await.context("not ready in 20 s")
-    }
-
-    /// Sends a signal; returns the exit status and the log.
-    async fn end(self, signal: &str) -> Result<(ExitStatus, String)> {
-        let pid = self.child.id().context("it has ended")?.to_string();
-        Command::new("kill").args(["-s", signal, &pid]).status().await?;
-        let output = tokio::time::timeout(Duration::from_secs(10), self.child.wait_with_output()).await??;
-        Ok((output.status, String::from_utf8_lossy(&output.stderr).into_owned()))
-    }
-}
 
 /// Waits until the look that wrote the status is counted, which comes after that write.
 async fn counted(program: &Program) -> Result<()> {
@@ -141,7 +79,8 @@ async fn wrong_flags_are_told_and_end_it() -> Result<()> {
         (&["run", "--supervisor-image", "i", "--listen", "8080"], "--listen"),
         (&["dance"], "dance"),
     ] {
-        let output = Command::new(program().await?).args(arguments).env_remove("KUBECONFIG").output().await?;
+        let output =
+            Command::new(program::path().await?).args(arguments).env_remove("KUBECONFIG").output().await?;
         let text = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.code() == Some(2) && text.contains(words), "{arguments:?}: {text}");
     }

@@ -1,6 +1,12 @@
 //! The operator itself comes and goes; apps don't notice.
 
-use std::{collections::BTreeMap, env, path::Path, process, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    path::Path,
+    process,
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::{
@@ -32,30 +38,41 @@ static OPERATOR_IN_USE: Mutex<()> = Mutex::const_new(());
 const SETTLED: Duration = Duration::from_mins(1);
 const WRITES: &str = "workerapp_operator_writes_total{";
 
-/// The operator's only pod, which is Ready.
-async fn operator_pod(nodes: &Nodes) -> Result<Pod> {
+/// How many operators the chart runs.
+const OPERATORS: usize = 2;
+
+/// The operator's pods, all of them Ready.
+async fn operator_pods(nodes: &Nodes) -> Result<Vec<Pod>> {
     let pods: Api<Pod> = Api::namespaced(nodes.client.clone(), OPERATOR_NAMESPACE);
     let selector = format!("app.kubernetes.io/name={OPERATOR}");
-    eventually("the operator's pod", async || {
-        let mut pods = pods.list(&ListParams::default().labels(&selector)).await?.items;
-        let good = pods.len() == 1 && pods.iter().all(pod_is_ready);
+    eventually("the operator's pods", async || {
+        let pods = pods.list(&ListParams::default().labels(&selector)).await?.items;
+        let good = pods.len() == OPERATORS && pods.iter().all(pod_is_ready);
         ensure!(
             good,
             "pods of the operator: {:?}",
             pods.iter().map(ResourceExt::name_any).collect::<Vec<_>>()
         );
-        pods.pop().context("no pod")
+        Ok(pods)
     })
     .await
 }
 
-/// What the operator has written since its start, by kind and verb.
-async fn writes(nodes: &Nodes, operator: &Pod) -> Result<Vec<String>> {
-    let name = operator.name_any();
-    let url = format!("/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods/{name}:8080/proxy/metrics");
-    let metrics = nodes.client.request_text(http::Request::get(url).body(Vec::new())?).await?;
-    ensure!(metrics.contains("workerapp_operator_build_info"), "no metrics of the operator: {metrics}");
-    Ok(metrics.lines().filter(|line| line.starts_with(WRITES)).map(str::to_owned).collect())
+fn uids(pods: &[Pod]) -> BTreeSet<Option<String>> {
+    pods.iter().map(ResourceExt::uid).collect()
+}
+
+/// What the operators have written since their start, by kind and verb.
+async fn writes(nodes: &Nodes, operators: &[Pod]) -> Result<Vec<String>> {
+    let mut writes = Vec::new();
+    for operator in operators {
+        let name = operator.name_any();
+        let url = format!("/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods/{name}:8080/proxy/metrics");
+        let metrics = nodes.client.request_text(http::Request::get(url).body(Vec::new())?).await?;
+        ensure!(metrics.contains("workerapp_operator_leader"), "no metrics of the operator: {metrics}");
+        writes.extend(metrics.lines().filter(|line| line.starts_with(WRITES)).map(str::to_owned));
+    }
+    Ok(writes)
 }
 
 /// Everything about an app that moves when someone touches it.
@@ -124,21 +141,23 @@ async fn restate_138_a_restarted_operator_writes_nothing_for_a_minute() -> Resul
         let before = until_still(nodes, &apps).await?;
         let load = Load::start(&nodes.endpoints(&app).await?, "/", 1, Duration::from_millis(100));
 
-        let old = operator_pod(nodes).await?;
+        let old = uids(&operator_pods(nodes).await?);
         let pods: Api<Pod> = Api::namespaced(nodes.client.clone(), OPERATOR_NAMESPACE);
-        pods.delete(&old.name_any(), &DeleteParams::default()).await?;
-        let new = eventually("another pod of the operator", async || {
-            let new = operator_pod(nodes).await?;
-            ensure!(new.uid() != old.uid(), "it is still the old one");
+        let selector = format!("app.kubernetes.io/name={OPERATOR}");
+        let all = ListParams::default().labels(&selector);
+        pods.delete_collection(&DeleteParams::default(), &all).await?;
+        let new = eventually("other pods of the operator", async || {
+            let new = operator_pods(nodes).await?;
+            ensure!(uids(&new).is_disjoint(&old), "an old one is still there");
             Ok(new)
         })
         .await?;
 
         tokio::time::sleep(SETTLED).await;
-        assert_eq!(writes(nodes, &new).await?, [""; 0], "written since the start of {}", new.name_any());
+        assert_eq!(writes(nodes, &new).await?, [""; 0], "written since the start");
         assert_eq!(traces(nodes, &apps).await?, before);
-        let now = operator_pod(nodes).await?;
-        assert_eq!((now.uid(), restarts(&now)), (new.uid(), 0));
+        let now = operator_pods(nodes).await?;
+        assert_eq!((uids(&now), now.iter().map(restarts).sum()), (uids(&new), 0));
         load.stop_without_failure().await?;
         // It looks after them all the same.
         nodes.serve_app("fixed", hello(json!({ "replicas": 2 }))).await?;

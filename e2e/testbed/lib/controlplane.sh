@@ -54,6 +54,24 @@ EOF
     --audit-policy-file="$STATE/audit-policy.yaml" --audit-log-path="$STATE/log/audit.log" --audit-log-maxsize=100 --audit-log-maxbackup=1
 }
 
+# A crash, as far as its clients can tell.
+stop_apiserver_alone() {
+  local pid
+  pid=$(alive "$STATE/run/kube-apiserver.pid") || die "the API server is not running" "$self start apiserver"
+  kill -9 "$pid"
+  for _ in {1..200}; do
+    alive "$STATE/run/kube-apiserver.pid" >/dev/null || return 0
+    sleep 0.05
+  done
+  die "the API server did not end"
+}
+
+start_apiserver_alone() {
+  ! alive "$STATE/run/kube-apiserver.pid" >/dev/null || die "the API server is running"
+  start_apiserver
+  wait_for kube-apiserver 90 kube-apiserver kubectl_admin get --raw /readyz
+}
+
 start_controller_manager() {
   local pki=$STATE/pki
   # The autoscaler looks every 5 s instead of 15, and trusts a pod's CPU after 20 s instead of 5 minutes: tests are short.

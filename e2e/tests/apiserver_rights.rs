@@ -1,0 +1,133 @@
+//! The operator's rights: what the chart gives is what the operator uses, no less and no more, and no secret is among it.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::{
+    authorization::v1::SelfSubjectRulesReview, autoscaling::v2::HorizontalPodAutoscaler,
+    core::v1::LimitRange, core::v1::Service,
+};
+use kube::{Api, Client, api::PostParams};
+use serde_json::json;
+use workerapp_api::condition::ConditionType;
+use workerapp_e2e::{
+    Fixture, Operator, Program, app, cluster, fixture::SILENCE, operator::Options, recorder::Right, rights,
+};
+
+/// Given, and used without a request of its own: an owner reference that blocks the owner's deletion takes it where the admission
+/// plugin `OwnerReferencesPermissionEnforcement` is on.
+const WITHOUT_REQUEST: &str = "update workerapps/finalizers.workerapp.dev";
+/// Asked for and refused, which the operator expects: rights in its namespaces don't reach so far.
+const REFUSED: [&str; 1] = ["get namespaces."];
+
+/// What `kubectl auth can-i --list` says of a user.
+async fn rules(namespace: &str, user: &str) -> Result<BTreeSet<Right>> {
+    let mut config = cluster::config().await?;
+    config.auth_info.impersonate = Some(user.into());
+    let api: Api<SelfSubjectRulesReview> = Api::all(Client::try_from(config)?);
+    let review = serde_json::from_value(json!({ "spec": { "namespace": namespace } }))?;
+    let status = api.create(&PostParams::default(), &review).await?.status.context("no status")?;
+    ensure!(!status.incomplete, "the API server can't list them: {:?}", status.evaluation_error);
+    let mut rights = BTreeSet::new();
+    for rule in status.resource_rules {
+        for group in rule.api_groups.into_iter().flatten() {
+            for resource in rule.resources.iter().flatten() {
+                for verb in &rule.verbs {
+                    let (group, resource, verb) = (group.clone(), resource.clone(), verb.clone());
+                    rights.insert(Right { group, resource, verb });
+                }
+            }
+        }
+    }
+    Ok(rights)
+}
+
+/// What the chart gives beyond what everybody has.
+async fn given(fixture: &Fixture, user: &str) -> Result<BTreeSet<Right>> {
+    let everybody = rules(&fixture.namespace, "somebody-without-rights").await?;
+    Ok(rules(&fixture.namespace, user).await?.difference(&everybody).cloned().collect())
+}
+
+fn names(rights: &BTreeSet<Right>) -> BTreeSet<String> {
+    rights.iter().map(ToString::to_string).collect()
+}
+
+/// Has the operator do everything that it ever does.
+async fn everything(fixture: &Fixture, operator: &Operator) -> Result<()> {
+    let limits = json!({ "limits": [{ "type": "Container", "defaultRequest": { "cpu": "100m" } }] });
+    fixture.create::<LimitRange>(json!({ "metadata": { "name": "limits" }, "spec": limits })).await?;
+    // An autoscaler comes and goes.
+    fixture.apply("shop", app(json!({ "autoscaling": { "maxReplicas": 2 } }))).await?;
+    fixture.until_reconciled("shop").await?;
+    fixture.apply("shop", app(json!({ "replicas": 1 }))).await?;
+    let gone = |autoscaler: Option<&HorizontalPodAutoscaler>| autoscaler.is_none();
+    fixture.until("shop", "no autoscaler", gone).await?;
+    fixture.until_reconciled("shop").await?;
+
+    // The same trouble twice within minutes is one event that is counted.
+    let taken = fixture.api::<Service>().get("shop").await?.spec.and_then(|spec| spec.ports?[0].node_port);
+    let taken = taken.context("no node port")?;
+    for _ in 0..2 {
+        fixture.apply("next", app(json!({ "service": { "nodePort": taken } }))).await?;
+        fixture.until_condition("next", ConditionType::Reconciled, "False", "NodePortTaken").await?;
+        fixture.apply("next", app(json!({}))).await?;
+        fixture.until_reconciled("next").await?;
+    }
+    fixture.silent(operator, "shop", SILENCE).await
+}
+
+#[tokio::test]
+async fn what_the_chart_gives_is_what_the_operator_uses() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let user = rights::of_the_chart(&fixture, std::slice::from_ref(&fixture.namespace)).await?;
+    let given = given(&fixture, &user).await?;
+    let secret = |right: &&Right| right.resource.contains("secret") || right.resource.contains('*');
+    ensure!(!given.iter().any(|right| secret(&right)), "{:?}", names(&given));
+
+    let operator = Operator::start(Options { impersonate: Some(user), ..fixture.options() }).await?;
+    everything(&fixture, &operator).await?;
+    let mut used = operator.recorder.rights();
+    // An apply of what isn't there makes it, and that is asked for too.
+    for child in ["deployments", "services", "horizontalpodautoscalers"] {
+        let apply = used.iter().find(|right| right.resource == child && right.verb == "patch");
+        let made = apply.map(|right| Right { verb: "create".into(), ..right.clone() });
+        used.extend(made);
+    }
+
+    let lease = |name: &String| name.ends_with(" leases.coordination.k8s.io");
+    let (given, used) = (names(&given), names(&used));
+    let given: BTreeSet<_> = given.into_iter().filter(|name| !lease(name)).collect();
+    let unused: Vec<_> = given.difference(&used).filter(|name| *name != WITHOUT_REQUEST).collect();
+    ensure!(unused.is_empty(), "given and never used: {unused:?}");
+    let missing: Vec<_> = used.difference(&given).filter(|name| !REFUSED.contains(&&***name)).collect();
+    ensure!(missing.is_empty(), "used and not given: {missing:?}");
+    fixture.end(operator).await
+}
+
+#[tokio::test]
+async fn the_rights_for_the_lease_suffice_and_are_no_more_than_it_takes() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let user = rights::of_the_chart(&fixture, std::slice::from_ref(&fixture.namespace)).await?;
+    let leases: BTreeSet<_> =
+        names(&given(&fixture, &user).await?).into_iter().filter(|name| name.contains("leases")).collect();
+    let expected = ["create", "get", "update"].map(|verb| format!("{verb} leases.coordination.k8s.io"));
+    ensure!(leases == BTreeSet::from(expected), "{leases:?}");
+
+    let kubeconfig = rights::kubeconfig(&user, &["system:authenticated"], None)?;
+    let namespace = &*fixture.namespace;
+    let flags = ["--namespace", namespace, "--leader-elect", "--lease-namespace", namespace];
+    let program = Program::start_as(&kubeconfig, &flags).await?;
+    program.ready().await?;
+    // Taken by one that makes it, renewed by one that updates it.
+    let lease = "--lease-duration=3s";
+    program.leads(true, std::time::Duration::from_secs(5)).await?;
+    program.end("TERM").await?;
+    let program = Program::start_as(&kubeconfig, &[&flags[..], &[lease]].concat()).await?;
+    program.leads(true, std::time::Duration::from_secs(5)).await?;
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    ensure!(program.is_leader().await == Some(true), "it could not renew: {}", program.log());
+    let (_, log) = program.end("TERM").await?;
+    ensure!(!log.contains("lease can't be") && !log.contains("could not be given up"), "{log}");
+    std::fs::remove_file(kubeconfig)?;
+    fixture.remove().await
+}
