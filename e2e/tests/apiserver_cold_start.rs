@@ -45,7 +45,7 @@ async fn keda_3730_an_edit_is_served_at_once_while_everything_is_looked_at_for_t
         let edit = Instant::now();
         fixture.apply(&name, spec("localhost/app:2")).await?;
         let image = |deployment: &Deployment| {
-            let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+            let pod = deployment.spec.template.spec.as_ref();
             pod.is_some_and(|pod| pod.containers[0].image.as_deref() == Some("localhost/app:2"))
         };
         fixture.until_is(&name, "the edit", image).await?;

@@ -42,9 +42,10 @@ async fn rules(namespace: &str, user: &str) -> Result<BTreeSet<Right>> {
     Ok(rights)
 }
 
-/// What the chart gives beyond what everybody has.
+/// What the chart gives beyond what every service account has.
 async fn given(fixture: &Fixture, user: &str) -> Result<BTreeSet<Right>> {
-    let everybody = rules(&fixture.namespace, "somebody-without-rights").await?;
+    let nobody = format!("system:serviceaccount:{}:without-rights", fixture.namespace);
+    let everybody = rules(&fixture.namespace, &nobody).await?;
     Ok(rules(&fixture.namespace, user).await?.difference(&everybody).cloned().collect())
 }
 
