@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use serde_json::json;
 use workerapp_e2e::{Fixture, Operator, app, fixture::PATIENCE};
 
-const APPS: usize = 400;
+const APPS: usize = 300;
 /// How soon an edit is carried out.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -58,6 +58,6 @@ async fn keda_3730_an_edit_is_served_at_once_while_everything_is_looked_at_for_t
         }
         anyhow::Ok(())
     };
-    tokio::time::timeout(PATIENCE * 2, done).await.context("not all are made")??;
+    tokio::time::timeout(PATIENCE * 8, done).await.context("not all are made")??;
     fixture.end(operator).await
 }

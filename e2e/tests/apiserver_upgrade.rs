@@ -12,12 +12,16 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use workerapp_api::{WorkerApp, names};
 use workerapp_e2e::{
     Fixture, Operator, app, cluster,
     fixture::{PATIENCE, SILENCE},
     operator::SUPERVISOR_IMAGE,
 };
+
+/// A definition that changes ends the watches of everybody.
+static DEFINITION_IN_USE: Mutex<()> = Mutex::const_new(());
 
 fn golden(file: &str) -> Result<Vec<Value>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(file);
@@ -51,6 +55,7 @@ async fn templates(fixture: &Fixture) -> Result<BTreeMap<String, Vec<String>>> {
 
 #[tokio::test]
 async fn an_upgrade_of_the_operator_leaves_the_pods_alone() -> Result<()> {
+    let _alone = DEFINITION_IN_USE.lock().await;
     for version in versions()? {
         let fixture = Fixture::new().await?;
         let apps = golden("apps.json")?;
@@ -85,9 +90,8 @@ async fn an_upgrade_of_the_operator_leaves_the_pods_alone() -> Result<()> {
         ensure!(after == before, "pods of {version} are replaced: {before:?} → {after:?}");
 
         // The test would see it: another image is another template.
-        let image = json!({ "image": "localhost/app:2" });
         let mut spec = apps[0]["spec"].clone();
-        spec["image"] = image["image"].clone();
+        spec["image"] = json!("localhost/app:2");
         fixture.apply("plain", spec).await?;
         let seen = async {
             while templates(&fixture).await? == before {
@@ -149,6 +153,7 @@ async fn until_warning(operator: &Operator, wanted: bool) -> Result<String> {
 
 #[tokio::test]
 async fn an_older_definition_is_told_and_the_operator_works_with_it() -> Result<()> {
+    let _alone = DEFINITION_IN_USE.lock().await;
     let fixture = Fixture::new().await?;
     until_published(&fixture, "runtimeClassName", true).await?;
     install(&fixture, &older()?).await?;

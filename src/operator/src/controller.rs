@@ -111,8 +111,8 @@ async fn operate(
     let Part { fence, leadership, instance } = part;
     let client = guarded(client, fence.clone(), Arc::clone(&outage));
     let (events, queue_of_events) = Events::new();
-    let published = events::publish(client.clone(), queue_of_events, Arc::clone(&metrics), instance);
-    let publisher = tokio::spawn(published);
+    let publisher =
+        tokio::spawn(events::publish(client.clone(), queue_of_events, Arc::clone(&metrics), instance));
     let controller = Arc::new(Controller {
         context: Arc::new(Context {
             caches: Caches::new(),

@@ -1,7 +1,7 @@
 //! Compares the WorkerApp definition that is installed with the one that this operator knows.
 //!
 //! An older one still works, but the API server drops what it doesn't know: fields that a person sets seem to have no effect. The
-//! definition is read as the API server publishes it for everybody (OpenAPI), which needs no permission.
+//! definition is read as the API server publishes it for everybody (`OpenAPI`), which needs no permission.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,11 +31,11 @@ pub(crate) async fn compare(client: Client, health: Arc<Health>) {
             Ok(Some(schema)) => {
                 let warning = difference(&ours, &paths(&schema));
                 let fine = warning.is_none();
-                if health.warn(warning.clone()) {
-                    match warning {
-                        Some(warning) => tracing::warn!("{warning}"),
-                        None => tracing::info!("the installed WorkerApp definition is this operator's"),
-                    }
+                let text = warning.clone();
+                if health.warn(warning) {
+                    let text =
+                        text.as_deref().unwrap_or("the installed WorkerApp definition has all fields now");
+                    tracing::warn!("{text}");
                 }
                 if fine { AGAIN } else { WAIT }
             }

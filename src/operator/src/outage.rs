@@ -1,7 +1,6 @@
 //! Notes whether the API server can be reached, and says so once: everything else that fails meanwhile fails for this reason.
 
 use std::{
-    error::Error as _,
     sync::Mutex,
     time::{Duration, Instant},
 };
@@ -59,17 +58,36 @@ impl Outage {
 
 /// Whether the request never left for want of the lease.
 fn refused_here(error: &kube::Error) -> bool {
-    let mut cause = error.source();
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if error.is::<NotLeader>() {
-            return true;
-        }
-        // An I/O error shows its own cause only this way.
-        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        if inner.is_some_and(|inner| inner.is::<NotLeader>()) {
+        // An I/O error shows what it was made of in no other way.
+        let made_of = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if error.is::<NotLeader>()
+            || made_of.is_some_and(<dyn std::error::Error + Send + Sync>::is::<NotLeader>)
+        {
             return true;
         }
         cause = error.source();
     }
     matches!(error, kube::Error::Service(error) if error.is::<NotLeader>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::{NotLeader, Outage};
+
+    #[test]
+    fn what_the_fence_refuses_is_no_outage() {
+        let outage = Outage::default();
+        outage.failed(&kube::Error::Service(NotLeader.into()));
+        let socket = io::Error::new(io::ErrorKind::BrokenPipe, NotLeader);
+        outage.failed(&kube::Error::Service(socket.into()));
+        assert!(!outage.ongoing());
+        outage.failed(&kube::Error::Service(io::Error::from(io::ErrorKind::ConnectionRefused).into()));
+        assert!(outage.ongoing());
+        outage.answered();
+        assert!(!outage.ongoing());
+    }
 }

@@ -57,7 +57,7 @@ impl Settings {
 
     /// The fence that fits: closed until the lease is held.
     pub fn fence(&self) -> Fence {
-        Fence::closed(self.duration - self.hold())
+        Fence::closed(self.duration.saturating_sub(self.hold()))
     }
 }
 
