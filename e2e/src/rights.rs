@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::{Fixture, cluster, nodes::run};
 
-/// The name of the chart's Roles and RoleBindings.
+/// The name of the chart's roles and bindings.
 pub const ROLE: &str = "workerapp-operator";
 
 /// Gives a user the rights that the chart gives the operator, in `namespaces`, and for the lease in the fixture's own; returns the

@@ -35,7 +35,7 @@ fn versions() -> Result<Vec<String>> {
     let mut versions = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".json") && name != "apps.json" {
+        if name.strip_suffix(".json").is_some_and(|version| version != "apps") {
             versions.push(name);
         }
     }

@@ -69,7 +69,7 @@ fn refused_here(error: &kube::Error) -> bool {
         }
         cause = error.source();
     }
-    matches!(error, kube::Error::Service(error) if error.is::<NotLeader>())
+    false
 }
 
 #[cfg(test)]
