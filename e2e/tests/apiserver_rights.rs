@@ -80,12 +80,12 @@ async fn everything(fixture: &Fixture, operator: &Operator) -> Result<()> {
 #[tokio::test]
 async fn what_the_chart_gives_is_what_the_operator_uses() -> Result<()> {
     let fixture = Fixture::new().await?;
-    let user = rights::of_the_chart(&fixture, std::slice::from_ref(&fixture.namespace)).await?;
-    let given = given(&fixture, &user).await?;
+    let account = rights::of_the_chart(&fixture, std::slice::from_ref(&fixture.namespace)).await?;
+    let given = given(&fixture, &account).await?;
     let secret = |right: &&Right| right.resource.contains("secret") || right.resource.contains('*');
     ensure!(!given.iter().any(|right| secret(&right)), "{:?}", names(&given));
 
-    let operator = Operator::start(Options { impersonate: Some(user), ..fixture.options() }).await?;
+    let operator = Operator::start(Options { impersonate: Some(account), ..fixture.options() }).await?;
     everything(&fixture, &operator).await?;
     let mut used = operator.recorder.rights();
     // An apply of what isn't there makes it, and that is asked for too.
@@ -108,13 +108,13 @@ async fn what_the_chart_gives_is_what_the_operator_uses() -> Result<()> {
 #[tokio::test]
 async fn the_rights_for_the_lease_suffice_and_are_no_more_than_it_takes() -> Result<()> {
     let fixture = Fixture::new().await?;
-    let user = rights::of_the_chart(&fixture, std::slice::from_ref(&fixture.namespace)).await?;
+    let account = rights::of_the_chart(&fixture, std::slice::from_ref(&fixture.namespace)).await?;
     let leases: BTreeSet<_> =
-        names(&given(&fixture, &user).await?).into_iter().filter(|name| name.contains("leases")).collect();
+        names(&given(&fixture, &account).await?).into_iter().filter(|name| name.contains("leases")).collect();
     let expected = ["create", "get", "update"].map(|verb| format!("{verb} leases.coordination.k8s.io"));
     ensure!(leases == BTreeSet::from(expected), "{leases:?}");
 
-    let kubeconfig = rights::kubeconfig(&user, &["system:authenticated"], None)?;
+    let kubeconfig = rights::kubeconfig(&account, &["system:authenticated"], None)?;
     let namespace = &*fixture.namespace;
     let flags = ["--namespace", namespace, "--leader-elect", "--lease-namespace", namespace];
     let program = Program::start_as(&kubeconfig, &flags).await?;
