@@ -57,12 +57,15 @@ fn names(rights: &BTreeSet<Right>) -> BTreeSet<String> {
 async fn everything(fixture: &Fixture, operator: &Operator) -> Result<()> {
     let limits = json!({ "limits": [{ "type": "Container", "defaultRequest": { "cpu": "100m" } }] });
     fixture.create::<LimitRange>(json!({ "metadata": { "name": "limits" }, "spec": limits })).await?;
-    // An autoscaler comes and goes.
-    fixture.apply("shop", app(json!({ "autoscaling": { "maxReplicas": 2 } }))).await?;
+    // What an app may have or not comes and goes.
+    let all = json!({ "autoscaling": { "minReplicas": 2, "maxReplicas": 3 }, "networkPolicy": {} });
+    fixture.apply("shop", app(all)).await?;
     fixture.until_reconciled("shop").await?;
     fixture.apply("shop", app(json!({ "replicas": 1 }))).await?;
     let gone = |autoscaler: Option<&HorizontalPodAutoscaler>| autoscaler.is_none();
     fixture.until("shop", "no autoscaler", gone).await?;
+    fixture.until("shop", "no budget", |budget: Option<&PodDisruptionBudget>| budget.is_none()).await?;
+    fixture.until("shop", "no policy", |policy: Option<&NetworkPolicy>| policy.is_none()).await?;
     fixture.until_reconciled("shop").await?;
 
     // The same trouble twice within minutes is one event that is counted.
@@ -89,15 +92,24 @@ async fn what_the_chart_gives_is_what_the_operator_uses() -> Result<()> {
     everything(&fixture, &operator).await?;
     let mut used = operator.recorder.rights();
     // An apply of what isn't there makes it, and that is asked for too.
-    for child in ["deployments", "services", "horizontalpodautoscalers"] {
+    let children =
+        ["deployments", "services", "horizontalpodautoscalers", "poddisruptionbudgets", "networkpolicies"];
+    for child in children {
         let apply = used.iter().find(|right| right.resource == child && right.verb == "patch");
         let made = apply.map(|right| Right { verb: "create".into(), ..right.clone() });
         used.extend(made);
     }
 
-    let lease = |name: &String| name.ends_with(" leases.coordination.k8s.io");
+    // This cluster has no PodMonitors: what may be done with them is what may be done with other optional children.
+    let verbs = |resource: &str| -> Vec<String> {
+        let rights = given.iter().filter(|right| right.resource == resource);
+        rights.map(|right| right.verb.clone()).collect()
+    };
+    ensure!(verbs("podmonitors") == verbs("networkpolicies"), "{:?}", verbs("podmonitors"));
+    let elsewhere = |right: &Right| ["leases", "podmonitors"].contains(&&*right.resource);
+    used.retain(|right| !elsewhere(right));
+    let given = given.into_iter().filter(|right| !elsewhere(right)).collect();
     let (given, used) = (names(&given), names(&used));
-    let given: BTreeSet<_> = given.into_iter().filter(|name| !lease(name)).collect();
     let unused: Vec<_> = given.difference(&used).filter(|name| *name != WITHOUT_REQUEST).collect();
     ensure!(unused.is_empty(), "given and never used: {unused:?}");
     let missing: Vec<_> = used.difference(&given).filter(|name| !REFUSED.contains(&&***name)).collect();
