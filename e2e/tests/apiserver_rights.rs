@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{
-    authorization::v1::SelfSubjectRulesReview, autoscaling::v2::HorizontalPodAutoscaler,
-    core::v1::LimitRange, core::v1::Service,
+    authorization::v1::SelfSubjectRulesReview,
+    autoscaling::v2::HorizontalPodAutoscaler,
+    core::v1::{LimitRange, Service},
+    networking::v1::NetworkPolicy,
+    policy::v1::PodDisruptionBudget,
 };
 use kube::{Api, Client, api::PostParams};
 use serde_json::json;
