@@ -76,6 +76,23 @@ impl Cgroup {
     }
 }
 
+/// Periods of a CPU limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Periods {
+    /// Those in which there was something to run.
+    pub all: u64,
+    /// Those of them in which something had to wait, since the limit was used up.
+    pub throttled: u64,
+}
+
+impl Cgroup {
+    /// The periods of its CPU limit so far; `None` where the kernel doesn't count them.
+    pub fn periods(&self) -> Option<Periods> {
+        let mut directories = self.v2.iter().chain(&self.v1_cpu);
+        directories.find_map(|dir| periods(&read(dir, "cpu.stat")?))
+    }
+}
+
 impl Cgroup {
     /// How many processes of this cgroup the kernel has killed for want of memory.
     pub fn oom_kills(&self) -> u64 {
@@ -98,6 +115,12 @@ fn throttled(text: &str) -> Option<Duration> {
     value("throttled_usec ")
         .map(Duration::from_micros)
         .or_else(|| value("throttled_time ").map(Duration::from_nanos))
+}
+
+/// From `cpu.stat`, which names them alike in both versions.
+fn periods(text: &str) -> Option<Periods> {
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    Some(Periods { all: value("nr_periods ")?, throttled: value("nr_throttled ")? })
 }
 
 fn read(directory: &Path, file: &str) -> Option<String> {
@@ -224,6 +247,13 @@ mod tests {
             Some(Duration::from_micros(7))
         );
         assert_eq!(throttled("usage_usec 5\n"), None);
+    }
+
+    #[test]
+    fn periods_of_the_limit() {
+        let counted = periods("usage_usec 5\nnr_periods 9\nnr_throttled 2\nthrottled_usec 1\n");
+        assert_eq!(counted, Some(Periods { all: 9, throttled: 2 }));
+        assert_eq!(periods("usage_usec 5\n"), None);
     }
 
     #[test]

@@ -18,9 +18,21 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
         text.sample("workerapp_sharing_mode", &[("mode", mode)], u8::from(*mode == snapshot.mode.name()));
     }
     per_pod(&mut text, snapshot);
+    cpu_limit(&mut text, snapshot);
     per_worker(&mut text, snapshot);
     from_node(&mut text, snapshot);
     text.0
+}
+
+/// How often the container was held back.
+fn cpu_limit(text: &mut Text, snapshot: &Snapshot) {
+    let Some(periods) = snapshot.periods else { return };
+    let name = "workerapp_cpu_periods_total";
+    text.family(name, "counter", "Periods of the container's CPU limit in which it ran.");
+    text.sample(name, &[], periods.all);
+    let name = "workerapp_cpu_throttled_periods_total";
+    text.family(name, "counter", "Those of them in which it had to wait, since its CPU limit was used up.");
+    text.sample(name, &[], periods.throttled);
 }
 
 /// Sums over the workers, of what can be added up at one moment; counters are added up by `sum(rate(…))`.

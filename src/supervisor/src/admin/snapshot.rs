@@ -1,6 +1,7 @@
 //! What the admin port shows, as it was at one moment.
 
 use super::Stats;
+use crate::cgroup::Periods;
 use crate::fleet::{Readiness, Restarts, Time};
 use crate::sharing::Mode;
 use crate::sys::process::{ExitStatus, Pid};
@@ -18,6 +19,8 @@ pub(crate) struct Snapshot {
     pub(crate) workers_reason: String,
     pub(crate) mode: Mode,
     pub(crate) ports: Vec<u16>,
+    /// Periods of the container's CPU limit.
+    pub(crate) periods: Option<Periods>,
     pub(crate) processes: Vec<WorkerSnapshot>,
 }
 

@@ -32,6 +32,7 @@ impl Supervisor {
             workers_reason: self.workers.reason.clone(),
             mode: self.mode.clone(),
             ports: self.flags.ports.clone(),
+            periods: self.cgroup.periods(),
             processes: self
                 .fleet
                 .workers()
