@@ -18,6 +18,8 @@ pub(crate) enum Error {
     Read { file: String, error: std::io::Error },
     #[error("{file}: not YAML: {error}")]
     Yaml { file: String, error: Box<serde_saphyr::Error> },
+    #[error("{file}: line {line}: the key {key:?} stands twice in one mapping; remove one of the two")]
+    KeyTwice { file: String, key: String, line: u64 },
     #[error("{file}: holds no WorkerApp (apiVersion: workerapp.dev/v1alpha1, kind: WorkerApp)")]
     NoWorkerApp { file: String },
     #[error("{file}: WorkerApp {name}: {field}: {error}")]
@@ -26,8 +28,18 @@ pub(crate) enum Error {
     Rules { file: String, name: String, rules: Vec<String> },
     #[error("{0}")]
     Invalid(Invalid),
-    #[error("can't write YAML: {0}")]
-    Write(String),
+}
+
+impl Error {
+    fn of_yaml(file: &str, error: serde_saphyr::Error) -> Self {
+        let file = file.to_owned();
+        match error.without_snippet() {
+            serde_saphyr::Error::DuplicateMappingKey { key, location } => {
+                Self::KeyTwice { file, key: key.clone().unwrap_or_default(), line: location.line() }
+            }
+            _ => Self::Yaml { file, error: Box::new(error) },
+        }
+    }
 }
 
 /// Every WorkerApp in `file`; `-` is standard input.
@@ -44,8 +56,8 @@ pub(crate) fn read(file: &Path) -> Result<Vec<WorkerApp>, Error> {
 }
 
 fn parse(file: &str, text: &str) -> Result<Vec<WorkerApp>, Error> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
-        .map_err(|error| Error::Yaml { file: file.into(), error: Box::new(error) })?;
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(text).map_err(|error| Error::of_yaml(file, error))?;
     let schema = schema_of(&crd::manifest());
     let apps: Vec<_> = documents
         .into_iter()
@@ -150,7 +162,7 @@ mod tests {
             (", service: {nodePort: 80}}", "spec.service.nodePort: 80: a node port must lie"),
             (", workers: {count: 0}}", "at least 1 worker"),
             (", runtime: Nod}", "spec.runtime: \"Nod\": must be one of Node, NodeCluster"),
-            (", port: x}", "not YAML: "),
+            (", port: x}", "line 4: the key \"port\" stands twice"),
             (", replicas: -1}", "spec.replicas: -1: must be at least 0"),
             (", minReadySeconds: 90000}", "spec.minReadySeconds: 90000: must be at most 86400"),
             (", autoscaling: {minReplicas: 1}}", "spec.autoscaling.maxReplicas: required"),
@@ -163,7 +175,8 @@ mod tests {
                 ", resources: {limits: {cpu: 0.5}}}",
                 "cpu: 0.5: must be a string or a whole number: write \"0.5\", in quotes",
             ),
-            (", resources: {limits: {cpu: 2, nvidia.com/gpu: 1}}, port: 1}", "not YAML: "),
+            (", resources: {limits: {cpu: 2, nvidia.com/gpu: 1}}, port: 1}", "the key \"port\" stands twice"),
+            (", args: [a}", "not YAML: "),
         ] {
             let error = parse("f.yaml", &format!("{GOOD}{rest}")).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains(expected) && error.starts_with("f.yaml: "), "{rest}: {error}");

@@ -1,12 +1,71 @@
 //! `plan`: the plan as text for a person.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, process::ExitCode};
 
+use clap::Args;
 use kube::ResourceExt as _;
+use serde_json::json;
 use workerapp_api::WorkerApp;
 use workerapp_plan::{Plan, workers::Rule};
 
-pub(crate) fn text(app: &WorkerApp, plan: &Plan) -> String {
+use super::input::Input;
+use crate::{
+    error::Error,
+    output::{self, Format},
+};
+
+/// For `--help`.
+pub(crate) const EXAMPLES: &str = "Examples:
+  kubectl workerapp plan config/samples/next-workers.yaml
+  kubectl workerapp plan app.yaml -o json
+  cat app.yaml | kubectl workerapp plan -";
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    input: Input,
+    /// The form of the result
+    #[arg(short, long, value_enum, value_name = "FORM")]
+    output: Option<Format>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+    let plans = arguments.input.plans()?;
+    let text = match arguments.output.unwrap_or_default() {
+        Format::Text | Format::Wide => {
+            plans.iter().map(|(app, plan)| text(app, plan)).collect::<Vec<_>>().join("\n")
+        }
+        Format::Name => {
+            let name =
+                |app: &WorkerApp| format!("workerapp.{}/{}", workerapp_api::names::GROUP, app.name_any());
+            output::lines(plans.iter().map(|(app, _)| name(app)))
+        }
+        format => {
+            output::structured(format, &plans.iter().map(|(app, plan)| value(app, plan)).collect::<Vec<_>>())?
+        }
+    };
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// For programs.
+fn value(app: &WorkerApp, plan: &Plan) -> serde_json::Value {
+    let warnings = plan
+        .warnings
+        .iter()
+        .map(|warning| json!({ "reason": warning.reason(), "message": warning.to_string() }));
+    json!({
+        "name": app.name_any(),
+        "workers": u64::try_from(plan.workers.count).unwrap_or_default(),
+        "workersReason": plan.workers.reason,
+        "deployment": replicas(app),
+        "service": service(app, plan),
+        "cpu": cpu(app, plan),
+        "warnings": warnings.collect::<Vec<_>>(),
+    })
+}
+
+fn text(app: &WorkerApp, plan: &Plan) -> String {
     let mut out = String::new();
     let mut line = |name: &str, value: &str| {
         // Writing into a String can't fail.

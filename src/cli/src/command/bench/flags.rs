@@ -1,0 +1,289 @@
+//! The flags of a load, and the campaign that they make.
+
+use std::time::Duration;
+
+use clap::Args;
+use workerapp_bench::{
+    Arrivals, Load, Plan, Template,
+    campaign::{Campaign, Contender},
+    presets, values,
+};
+
+use super::targets::Target;
+use crate::error::Error;
+
+/// What a person may say of the load.
+#[derive(Args)]
+#[command(next_help_heading = "Load")]
+pub(crate) struct LoadFlags {
+    /// Settings with a name: watt, wrk-ladder or cloudgate; other flags win over it
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// Connections; several with commas are measured one after the other [default: 100]
+    #[arg(short, long, value_name = "N[,N…]")]
+    connections: Option<String>,
+    /// How long each measurement is, for example 40s or 1m [default: 20s]
+    #[arg(short, long, value_name = "TIME")]
+    duration: Option<String>,
+    /// Load before each measurement, which isn't counted [default: 5s]
+    #[arg(long, value_name = "TIME")]
+    warm_up: Option<String>,
+    /// Requests per second; without it as many as the server answers
+    #[arg(short, long, value_name = "RATE", conflicts_with = "ramp")]
+    rate: Option<String>,
+    /// A rate that goes from one to another, for example 100..5000
+    #[arg(long, value_name = "FROM..TO")]
+    ramp: Option<String>,
+    /// With --rate or --ramp: evenly spaced requests, and not at random as people send them
+    #[arg(long)]
+    even: bool,
+    /// How often each target is measured; at least 5 to compare [default: 5, or 1 for a single target]
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// What the order, arrivals and resampling come from; printed, so that a run can be repeated
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    /// Threads that make the load
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = threads)]
+    threads: usize,
+    /// How long a request may take
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    timeout: String,
+    /// A new connection for each request
+    #[arg(long)]
+    close: bool,
+    /// GET, POST, …
+    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
+    method: String,
+    /// A header, "Name: value"; repeatable
+    #[arg(short = 'H', long = "header", value_name = "HEADER", value_parser = header)]
+    headers: Vec<(String, String)>,
+    /// The request's body
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    body: String,
+    /// The header of the answers that names the worker
+    #[arg(long, value_name = "NAME")]
+    worker_header: Option<String>,
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|threads| (1..=1024).contains(threads))
+        .ok_or_else(|| "give a number from 1 to 1024".to_owned())
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("it has no colon; example: \"Accept: text/html\"")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// The same, read.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    ladder: Vec<usize>,
+    duration: Duration,
+    warm_up: Duration,
+    timeout: Duration,
+    load: Load,
+    rounds: Option<u32>,
+    seed: u64,
+    threads: usize,
+    keep_alive: bool,
+    template: Template,
+    worker_header: Option<String>,
+}
+
+impl LoadFlags {
+    /// Reads them.
+    pub(crate) fn settings(&self) -> Result<Settings, Error> {
+        let preset = self.preset.as_deref().map(presets::preset).transpose()?;
+        let time = |field, given: &Option<String>, preset: Option<Duration>, default: u64| {
+            let given = given.as_deref().map(|text| values::duration(field, text)).transpose()?;
+            Ok::<_, Error>(given.or(preset).unwrap_or(Duration::from_secs(default)))
+        };
+        let ladder = match (&self.connections, preset) {
+            (Some(text), _) => values::ladder("connections", text)?,
+            (None, Some(preset)) => preset.connections.to_vec(),
+            (None, None) => vec![100],
+        };
+        let seed = self.seed.unwrap_or_else(|| u64::from(fastrand::u32(..)));
+        let arrivals = if self.even { Arrivals::Even } else { Arrivals::Random { seed } };
+        let load = match (&self.rate, &self.ramp) {
+            (Some(text), _) => Load::Rate { per_second: values::rate("rate", text)?, arrivals },
+            (None, Some(text)) => {
+                let (from, to) = values::ramp("ramp", text)?;
+                Load::Ramp { from, to, arrivals }
+            }
+            (None, None) => Load::Capacity,
+        };
+        Ok(Settings {
+            ladder,
+            duration: time("duration", &self.duration, preset.map(|preset| preset.duration), 20)?,
+            warm_up: time("warm-up", &self.warm_up, preset.map(|preset| preset.warm_up), 5)?,
+            timeout: values::duration("timeout", &self.timeout)?,
+            load,
+            rounds: self.rounds,
+            seed,
+            threads: self.threads,
+            keep_alive: !self.close,
+            template: Template {
+                method: self.method.clone(),
+                headers: self.headers.clone(),
+                body: self.body.clone().into_bytes(),
+            },
+            worker_header: self.worker_header.clone(),
+        })
+    }
+}
+
+impl LoadFlags {
+    /// The same as words of a command line, with what was left to chance.
+    pub(crate) fn words(&self, seed: u64, rounds: u32) -> Vec<String> {
+        let mut words = vec![format!("--seed={seed}"), format!("--rounds={rounds}")];
+        let options = [
+            ("preset", &self.preset),
+            ("connections", &self.connections),
+            ("duration", &self.duration),
+            ("warm-up", &self.warm_up),
+            ("rate", &self.rate),
+            ("ramp", &self.ramp),
+            ("worker-header", &self.worker_header),
+        ];
+        words
+            .extend(options.iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?))));
+        words.push(format!("--threads={}", self.threads));
+        words.push(format!("--timeout={}", self.timeout));
+        words.push(format!("--method={}", self.method));
+        words.push(format!("--body={}", self.body));
+        words.extend(self.headers.iter().map(|(name, value)| format!("--header={name}: {value}")));
+        let switches = [("even", self.even), ("close", self.close)];
+        words.extend(switches.iter().filter(|(_, on)| *on).map(|(name, _)| format!("--{name}")));
+        words
+    }
+}
+
+impl Settings {
+    /// Threads that make the load.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Every target under this load.
+    pub(crate) fn campaign(&self, targets: &[Target]) -> Result<Campaign, Error> {
+        let contenders =
+            targets.iter().map(|target| self.contender(target)).collect::<Result<Vec<_>, _>>()?;
+        let rounds = self.rounds.unwrap_or(if targets.len() > 1 { 5 } else { 1 });
+        let names: Vec<_> = targets.iter().map(|target| target.name.as_str()).collect();
+        Ok(Campaign {
+            title: names.join(", "),
+            contenders,
+            ladder: self.ladder.clone(),
+            rounds,
+            seed: self.seed,
+        })
+    }
+
+    /// Connections go to all addresses of a target in turn.
+    fn contender(&self, target: &Target) -> Result<Contender, Error> {
+        let mut addresses = Vec::new();
+        let mut requests = Vec::new();
+        for url in &target.urls {
+            let parsed = workerapp_bench::Target::parse(url)?;
+            addresses.extend(parsed.addresses()?);
+            requests.push(self.template.build(&parsed, self.keep_alive)?);
+        }
+        // One request would do for all of them but for the name of the host in it.
+        requests.truncate(1);
+        let connections = self.ladder.first().copied().unwrap_or(1);
+        let plan = Plan {
+            addresses,
+            requests,
+            load: self.load,
+            connections,
+            threads: self.threads.min(self.ladder.iter().copied().min().unwrap_or(1)),
+            keep_alive: self.keep_alive,
+            warm_up: self.warm_up,
+            duration: self.duration,
+            timeout: self.timeout,
+            worker_header: self.worker_header.clone(),
+        };
+        Ok(Contender { name: target.name.clone(), url: target.urls.join(" "), plan })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        load: LoadFlags,
+    }
+
+    fn settings(line: &str) -> Result<Settings, Error> {
+        let words = std::iter::once("x").chain(line.split(' ').filter(|word| !word.is_empty()));
+        Line::try_parse_from(words).unwrap().load.settings()
+    }
+
+    #[test]
+    fn a_preset_is_where_the_other_flags_say_nothing() {
+        let found = settings("--preset watt -d 3s").unwrap();
+        assert_eq!(
+            (found.ladder.clone(), found.warm_up.as_secs(), found.duration.as_secs()),
+            (vec![100], 10, 3)
+        );
+        let found = settings("--preset wrk-ladder").unwrap();
+        assert_eq!((found.ladder, found.duration.as_secs()), (vec![50, 500, 1000], 60));
+        assert_eq!(settings("-c 7").unwrap().ladder, [7]);
+    }
+
+    #[test]
+    fn wrong_values_name_the_field_the_value_and_what_is_allowed() {
+        for (line, field, value) in [
+            ("-d 5x", "duration", "5x"),
+            ("-c 0", "connections", "0"),
+            ("--preset x", "preset", "x"),
+            ("--rate -1", "rate", "-1"),
+            ("--ramp 1-2", "ramp", "1-2"),
+            ("--warm-up soon", "warm-up", "soon"),
+        ] {
+            let line = line.replace("--rate -1", "--rate=-1");
+            let error = settings(&line).unwrap_err().to_string();
+            assert!(error.contains(field) && error.contains(value), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_the_flags_are_the_flags_again() {
+        let line = "--preset cloudgate -c 3 --rate 5.5 --even --close -t 2 -X POST --body=b --warm-up 1s";
+        let words = |line: &str| {
+            let words = std::iter::once("x").chain(line.split(' '));
+            Line::try_parse_from(words).unwrap().load.words(9, 5)
+        };
+        let again = words(line);
+        assert_eq!(words(&again.join(" ")), again);
+        assert!(again.contains(&"--seed=9".to_owned()) && again.contains(&"--even".to_owned()), "{again:?}");
+    }
+
+    #[test]
+    fn every_address_of_a_target_gets_connections() {
+        let target = |name: &str, urls: &[&str]| {
+            Target::of_urls(name, urls.iter().map(|&url| url.to_owned()).collect())
+        };
+        let targets = [
+            target("a", &["http://10.0.0.1:30000", "http://10.0.0.2:30000"]),
+            target("b", &["http://[::1]:1/x"]),
+        ];
+        let campaign = settings("--seed 5 -t 4 -c 2,8").unwrap().campaign(&targets).unwrap();
+        assert_eq!((campaign.rounds, campaign.seed, campaign.turns().len()), (5, 5, 20));
+        assert_eq!(campaign.contenders[0].plan.addresses.len(), 2);
+        // A row with fewer connections than threads could not be measured.
+        assert_eq!(campaign.contenders[0].plan.threads, 2);
+        assert!(campaign.check().is_ok());
+        assert_eq!(settings("").unwrap().campaign(&targets[..1]).unwrap().rounds, 1);
+    }
+}

@@ -1,0 +1,91 @@
+//! Why a command could not do its work: one variant per cause, with what there is to do about it.
+
+use std::{io, path::PathBuf};
+
+use thiserror::Error;
+
+use crate::manifest;
+
+/// What ends a command.
+#[derive(Debug, Error)]
+pub(crate) enum Error {
+    #[error(transparent)]
+    Manifest(#[from] manifest::Error),
+
+    #[error("context {name:?}: not in the kubeconfig; contexts there: {known}")]
+    UnknownContext { name: String, known: String },
+    #[error("the kubeconfig can't be used: {why}; name another with --kubeconfig or KUBECONFIG")]
+    Kubeconfig { why: String },
+    #[error("no cluster is configured: {why}; name one with --kubeconfig, KUBECONFIG or --context")]
+    NoCluster { why: String },
+    #[error(
+        "the API server {server} can't be reached: {why}; does the cluster run, and is the context the right one?"
+    )]
+    Unreachable { server: String, why: String },
+    #[error("{what}: {why}")]
+    Api { what: String, why: String },
+    #[error("{what}: you lack the permission: {why}")]
+    Forbidden { what: String, why: String },
+    #[error(
+        "this cluster has no WorkerApps: the definition is missing; install the operator (helm upgrade --install workerapp-operator …) or see `doctor`"
+    )]
+    NoDefinition,
+    #[error("there is no WorkerApp {name:?} in namespace {namespace:?}{known}")]
+    NoApp { name: String, namespace: String, known: String },
+    #[error("there is no WorkerApp in {place}")]
+    NoApps { place: String },
+    #[error("WorkerApp {name} has no Deployment yet; `status {name}` says why")]
+    NoDeployment { name: String },
+    #[error("WorkerApp {name} has no pods; `status {name}` says why")]
+    NoPods { name: String },
+
+    #[error("the file holds {count} WorkerApps ({known}): name one with --app")]
+    WhichApp { count: usize, known: String },
+    #[error("--app {name}: the file has no such WorkerApp; it has {known}")]
+    NotInFile { name: String, known: String },
+    #[error("these variables come from the cluster, which `run` doesn't ask:\n{}\npass each with --env NAME=VALUE, or all of them with --env-file FILE", listed(.missing))]
+    ClusterEnv { missing: Vec<String> },
+    #[error("--env {given}: {why}; example: --env DATABASE_URL=postgres://localhost/shop")]
+    Env { given: String, why: &'static str },
+    #[error("--env-file {}: {why}", file.display())]
+    EnvFile { file: PathBuf, why: String },
+    #[error("port {port} can't be listened on: {source}; free it, or choose another with {flag}")]
+    PortTaken { port: u16, flag: &'static str, source: io::Error },
+    #[error(
+        "the program workerapp-supervisor isn't there; looked for {looked}; build it with `cargo build -p workerapp-supervisor`, or name it with --supervisor"
+    )]
+    NoSupervisor { looked: String },
+    #[error("{program} can't be started: {source}", program = program.display())]
+    Start { program: PathBuf, source: io::Error },
+
+    #[error(
+        "no Service with the annotation {annotation}: \"true\" in {place}; annotate one (spec.service.expose of a WorkerApp does it), choose a namespace with -n or -A, or name URLs"
+    )]
+    NothingToMeasure { annotation: &'static str, place: String },
+    #[error("Service {name}: {why}")]
+    Service { name: String, why: String },
+    #[error("--{flag} {value}: {allowed}")]
+    Flag { flag: &'static str, value: String, allowed: String },
+    #[error("{0}")]
+    Bench(#[from] workerapp_bench::Error),
+    #[error("{path}: {error}")]
+    Import { path: String, error: workerapp_bench::import::Error },
+    #[error("{place} can't be read: {source}", place = place.display())]
+    Read { place: PathBuf, source: io::Error },
+    #[error("{place} can't be written: {source}", place = place.display())]
+    WriteFile { place: PathBuf, source: io::Error },
+
+    #[error("stdout can't be written: {0}")]
+    Stdout(io::Error),
+    /// The reader has seen enough (`| head`), which is no fault.
+    #[error("stdout is closed")]
+    Closed,
+    #[error("this machine refused something that every command needs: {0}")]
+    System(io::Error),
+    #[error("a result can't be written as {format}: {why}")]
+    Format { format: &'static str, why: String },
+}
+
+fn listed(items: &[String]) -> String {
+    items.iter().map(|item| format!("  {item}")).collect::<Vec<_>>().join("\n")
+}

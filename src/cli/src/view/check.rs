@@ -1,0 +1,169 @@
+//! `doctor`: one row of a table for each check: its code, what is asked, and what was seen.
+//!
+//! A new check is a function here and a row in [`CHECKS`]; `docs/cli.md` has a heading for each code.
+
+mod apps;
+mod cluster;
+
+use k8s_openapi::{
+    api::apps::v1::Deployment,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use serde::Serialize;
+
+use crate::{
+    look::Look,
+    output::{self, GREEN, PLAIN, RED, YELLOW},
+};
+
+/// Everything that the checks look at. What could not be read is the reason in words.
+#[derive(Debug)]
+pub(crate) struct Evidence {
+    /// Major and minor version of the API server, as it writes them.
+    pub(crate) version: Result<(String, String), String>,
+    pub(crate) definition: Result<Option<CustomResourceDefinition>, String>,
+    pub(crate) operators: Result<Vec<Deployment>, String>,
+    /// Whether the API server offers CPU metrics.
+    pub(crate) metrics: Result<bool, String>,
+    /// What whoever asks may not do.
+    pub(crate) denied: Result<Vec<String>, String>,
+    pub(crate) looks: Result<Vec<Look>, String>,
+}
+
+/// What a check has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// What was seen is as it should be.
+    Well(String),
+    /// There is nothing to look at.
+    Skipped(String),
+    /// It works, and may surprise.
+    Warning { seen: String, remedy: String },
+    /// It doesn't work.
+    Failure { seen: String, remedy: String },
+}
+
+/// One check.
+pub(crate) struct Check {
+    /// What `docs/cli.md` calls it, and programs.
+    pub(crate) code: &'static str,
+    /// The question.
+    pub(crate) title: &'static str,
+    /// The answer.
+    pub(crate) look: fn(&Evidence) -> Finding,
+}
+
+/// All checks, in the order in which one depends on another.
+pub(crate) const CHECKS: [Check; 13] = [
+    Check {
+        code: "api-server",
+        title: "the API server answers and is new enough",
+        look: cluster::api_server,
+    },
+    Check { code: "permissions", title: "you may read what this program shows", look: cluster::permissions },
+    Check { code: "definition", title: "WorkerApps are defined", look: cluster::definition },
+    Check {
+        code: "definition-current",
+        title: "the definition is this version's",
+        look: cluster::definition_current,
+    },
+    Check { code: "operator", title: "one operator runs", look: cluster::operator },
+    Check { code: "metrics-api", title: "autoscalers can read CPU metrics", look: cluster::metrics_api },
+    Check { code: "nodes", title: "nodes can share a port between workers", look: cluster::nodes },
+    Check { code: "reconciled", title: "every app was carried out", look: apps::reconciled },
+    Check { code: "ready", title: "every app is ready", look: apps::ready },
+    Check { code: "supervisors", title: "every pod's supervisor answers", look: apps::supervisors },
+    Check { code: "sharing", title: "workers share their port", look: apps::sharing },
+    Check { code: "scaling", title: "every autoscaler acts", look: apps::scaling },
+    Check { code: "warnings", title: "no app has a surprise in its plan", look: apps::warnings },
+];
+
+/// A check and what it has found.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer {
+    pub(crate) code: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) state: &'static str,
+    pub(crate) seen: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) remedy: Option<String>,
+    pub(crate) docs: String,
+}
+
+/// Asks all questions.
+pub(crate) fn all(evidence: &Evidence) -> Vec<Answer> {
+    CHECKS.iter().map(|check| check.result((check.look)(evidence))).collect()
+}
+
+impl Check {
+    fn result(&self, finding: Finding) -> Answer {
+        let (state, seen, remedy) = match finding {
+            Finding::Well(seen) => ("ok", seen, None),
+            Finding::Skipped(seen) => ("skipped", seen, None),
+            Finding::Warning { seen, remedy } => ("warning", seen, Some(remedy)),
+            Finding::Failure { seen, remedy } => ("failed", seen, Some(remedy)),
+        };
+        let docs = format!("docs/cli.md#{}", self.code);
+        Answer { code: self.code, title: self.title, state, seen, remedy, docs }
+    }
+}
+
+/// For people.
+pub(crate) fn text(results: &[Answer], colors: bool) -> String {
+    let rows: Vec<_> = results
+        .iter()
+        .map(|result| {
+            let mark = match result.state {
+                "ok" => "√",
+                "skipped" => "-",
+                "warning" => "!",
+                _ => "×",
+            };
+            vec![mark.to_owned(), result.code.to_owned(), result.title.to_owned(), result.seen.clone()]
+        })
+        .collect();
+    let table = output::table(&[], &rows);
+    let mut lines = Vec::new();
+    for (line, result) in table.lines().zip(results) {
+        let color = match result.state {
+            "ok" => GREEN,
+            "failed" => RED,
+            "warning" => YELLOW,
+            _ => "",
+        };
+        let plain = color.is_empty() || !colors;
+        lines.push(if plain { line.to_owned() } else { format!("{color}{line}{PLAIN}") });
+        if let Some(remedy) = &result.remedy {
+            lines.extend([format!("    remedy: {remedy}"), format!("    see {}", result.docs)]);
+        }
+    }
+    let count = |state| results.iter().filter(|result| result.state == state).count();
+    let (ok, warnings, failed) = (count("ok"), count("warning"), count("failed"));
+    lines.push(format!("{} checks: {ok} ok, {warnings} warnings, {failed} failed", results.len()));
+    output::lines(lines)
+}
+
+/// Whether one has failed.
+pub(crate) fn failed(results: &[Answer]) -> bool {
+    results.iter().any(|result| result.state == "failed")
+}
+
+/// The finding where something could not be read.
+fn unread(why: &str) -> Finding {
+    Finding::Failure { seen: why.to_owned(), remedy: "see the checks above".to_owned() }
+}
+
+/// `word a, b and 3 more`.
+fn some(items: &[String]) -> String {
+    const MOST: usize = 5;
+    let shown = items.iter().take(MOST).cloned().collect::<Vec<_>>().join("; ");
+    match items.len().checked_sub(MOST) {
+        Some(more) if more > 0 => format!("{shown}; and {more} more"),
+        _ => shown,
+    }
+}
+
+#[cfg(test)]
+#[path = "check/tests.rs"]
+mod tests;

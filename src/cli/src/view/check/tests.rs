@@ -1,0 +1,134 @@
+use serde_json::json;
+
+use super::*;
+use crate::look::PodLook;
+
+fn parse<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn look() -> Look {
+    let pod = parse(json!({"metadata": {"name": "shop-a"}, "status": {"phase": "Running"}}));
+    Look {
+        app: parse(json!({
+            "apiVersion": "workerapp.dev/v1alpha1", "kind": "WorkerApp",
+            "metadata": {"name": "shop", "namespace": "web", "generation": 1},
+            "spec": {"image": "i", "command": ["c"], "port": 3000, "resources": {"limits": {"cpu": "2"}}},
+            "status": {"conditions": [
+                {"type": "Ready", "status": "True", "reason": "Ready", "observedGeneration": 1, "lastTransitionTime": ""},
+                {"type": "Reconciled", "status": "True", "reason": "Applied", "observedGeneration": 1, "lastTransitionTime": ""},
+            ]},
+        })),
+        deployment: None,
+        service: None,
+        autoscaler: None,
+        pods: vec![PodLook { pod, account: Ok(parse(json!({"sharing": {"mode": "slots"}}))) }],
+        nodes: Some(vec![parse(node("6.1.0-13-amd64"))]),
+        events: Vec::new(),
+    }
+}
+
+fn node(kernel: &str) -> serde_json::Value {
+    let info = json!({"kernelVersion": kernel, "architecture": "", "bootID": "", "containerRuntimeVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "machineID": "", "operatingSystem": "", "osImage": "", "systemUUID": ""});
+    json!({"metadata": {"name": "node1"}, "status": {"nodeInfo": info}})
+}
+
+fn operator(available: i32) -> Deployment {
+    parse(
+        json!({"metadata": {"name": "op", "namespace": "sys"}, "spec": {"selector": {}, "template": {}}, "status": {"availableReplicas": available}}),
+    )
+}
+
+fn evidence() -> Evidence {
+    Evidence {
+        version: Ok(("1".into(), "34+".into())),
+        definition: Ok(Some(workerapp_api::crd::manifest())),
+        operators: Ok(vec![operator(1)]),
+        metrics: Ok(true),
+        denied: Ok(Vec::new()),
+        looks: Ok(vec![look()]),
+    }
+}
+
+fn state(evidence: &Evidence, code: &str) -> &'static str {
+    all(evidence).into_iter().find(|result| result.code == code).unwrap().state
+}
+
+#[test]
+fn a_cluster_that_is_well_passes_every_check() {
+    let results = all(&evidence());
+    let wrong: Vec<_> = results.iter().filter(|result| result.state != "ok").collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert!(!failed(&results));
+}
+
+#[test]
+fn each_check_can_fail() {
+    fn with(change: impl Fn(&mut Look)) -> Evidence {
+        let mut look = look();
+        change(&mut look);
+        Evidence { looks: Ok(vec![look]), ..evidence() }
+    }
+    let condition = |look: &mut Look, place: usize| {
+        let found = &mut look.app.status.as_mut().unwrap().conditions[place];
+        found.status = workerapp_api::ConditionStatus::False;
+        found.reason = "Bad".into();
+    };
+    let hpa = json!({"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "", "name": ""}}, "status": {"conditions": [{"type": "ScalingActive", "status": "False", "reason": "FailedGetResourceMetric"}]}});
+    let mut old = workerapp_api::crd::manifest();
+    old.spec.versions[0].schema = None;
+    let cases = vec![
+        ("api-server", Evidence { version: Err("refused".into()), ..evidence() }, "failed"),
+        ("api-server", Evidence { version: Ok(("1".into(), "29".into())), ..evidence() }, "failed"),
+        ("permissions", Evidence { denied: Ok(vec!["get pods/proxy".into()]), ..evidence() }, "warning"),
+        ("definition", Evidence { definition: Ok(None), ..evidence() }, "failed"),
+        ("definition-current", Evidence { definition: Ok(Some(old)), ..evidence() }, "failed"),
+        ("operator", Evidence { operators: Ok(vec![]), ..evidence() }, "failed"),
+        ("operator", Evidence { operators: Ok(vec![operator(0)]), ..evidence() }, "failed"),
+        ("operator", Evidence { operators: Ok(vec![operator(1), operator(1)]), ..evidence() }, "warning"),
+        (
+            "metrics-api",
+            Evidence {
+                metrics: Ok(false),
+                ..with(|look| look.app.spec.autoscaling = Some(workerapp_api::AutoscalingSpec::default()))
+            },
+            "failed",
+        ),
+        ("nodes", with(|look| look.nodes = Some(vec![parse(node("4.18.0-553.el8"))])), "warning"),
+        ("reconciled", with(|look| condition(look, 1)), "failed"),
+        ("reconciled", with(|look| look.app.status = None), "failed"),
+        ("ready", with(|look| condition(look, 0)), "failed"),
+        ("supervisors", with(|look| look.pods[0].account = Err("refused".into())), "failed"),
+        (
+            "sharing",
+            with(|look| {
+                look.pods[0].account =
+                    Ok(parse(json!({"sharing": {"mode": "single", "detail": "refused by the sandbox"}})));
+            }),
+            "warning",
+        ),
+        ("scaling", with(|look| look.autoscaler = Some(parse(hpa.clone()))), "warning"),
+        (
+            "warnings",
+            with(|look| look.app.spec.resources = Some(parse(json!({"limits": {"cpu": "1500m"}})))),
+            "warning",
+        ),
+    ];
+    for (code, evidence, expected) in cases {
+        assert_eq!(state(&evidence, code), expected, "{code}");
+        let told = text(&all(&evidence), false);
+        assert!(told.contains(&format!("see docs/cli.md#{code}\n")) && told.contains("remedy: "), "{told}");
+    }
+}
+
+#[test]
+fn every_check_is_explained() {
+    let guide = include_str!("../../../../../docs/cli.md");
+    for check in CHECKS {
+        assert!(
+            guide.contains(&format!("\n### {}\n", check.code)),
+            "docs/cli.md has no heading {}",
+            check.code
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! `bench` against servers of this machine, without a cluster.
+
+mod common;
+
+use common::{Folder, Running, answering, program, said, text};
+use serde_json::Value;
+
+#[test]
+fn two_servers_are_compared_in_turns_and_every_report_is_written() {
+    let folder = Folder::new("bench");
+    let (one, two) = (answering(), answering());
+    let reports = ["json", "md", "html", "txt"]
+        .map(|end| folder.0.join(format!("r.{end}")).to_string_lossy().into_owned());
+    let mut arguments = vec![
+        "bench".to_owned(),
+        format!("old=http://127.0.0.1:{one}/"),
+        format!("new=http://127.0.0.1:{two}/"),
+    ];
+    arguments.extend(
+        ["-c", "2", "-d", "200ms", "--warm-up", "100ms", "--rounds", "5", "--seed", "7"].map(str::to_owned),
+    );
+    arguments.extend(reports.iter().flat_map(|report| ["--report".to_owned(), report.clone()]));
+    let output = program().args(&arguments).output().unwrap();
+    // A busy machine may have made a run invalid; that is no error of this program.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+    let told = text(&output.stderr);
+    assert!(told.contains("10 runs, seed 7") && told.contains("run 10 of 10"), "{told}");
+    assert!(text(&output.stdout).contains("requests/s"), "{}", text(&output.stdout));
+
+    let results: Value = serde_json::from_str(&std::fs::read_to_string(&reports[0]).unwrap()).unwrap();
+    assert_eq!(results["runs"].as_array().unwrap().len(), 10);
+    assert_eq!(results["provenance"]["seed"], 7);
+    assert_eq!(results["targets"], serde_json::json!(["old", "new"]));
+    for report in &reports[1..] {
+        assert!(std::fs::metadata(report).unwrap().len() > 100, "{report}");
+    }
+}
+
+#[test]
+fn ctrl_c_leaves_a_partial_report_that_says_so() {
+    let port = answering();
+    let mut command = program();
+    command.args([
+        "bench",
+        &format!("http://127.0.0.1:{port}/"),
+        "-c",
+        "1",
+        "-d",
+        "60s",
+        "--warm-up",
+        "100ms",
+        "-o",
+        "json",
+    ]);
+    let mut running = Running::start(&mut command, "partial");
+    running.until("the first run", |text| text.contains("run 1 of 1"));
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    running.signal("INT");
+    assert_eq!(running.ended(), 130, "{}", running.text());
+    assert!(running.text().contains("\"interrupted\": true"), "{}", running.text());
+}
+
+#[test]
+fn wrong_flags_and_servers_that_are_not_there_are_told() {
+    for (arguments, parts) in [
+        (&["bench", "http://127.0.0.1:1/", "-d", "1s"][..], &["refused"][..]),
+        (&["bench", "ftp://x/"], &["ftp://x/", "http://"]),
+        (&["bench", "http://127.0.0.1:1/", "-d", "5x"], &["duration", "5x"]),
+        (&["bench", "http://127.0.0.1:1/", "-c", "0"], &["connections", "0"]),
+        (&["bench", "a=http://127.0.0.1:1/", "a=http://127.0.0.1:2/"], &["\"a\"", "name of its own"]),
+        (
+            &["bench", "a=http://127.0.0.1:1/", "b=http://127.0.0.1:2/", "--rounds", "2"],
+            &["rounds", "2", "5"],
+        ),
+    ] {
+        let output = said(arguments);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {told}");
+        for part in parts {
+            assert!(told.contains(part), "{arguments:?}: {part}: {told}");
+        }
+    }
+    let output = said(&["bench", "http://x/", "--report", "x.pdf"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains(".html"));
+}
