@@ -56,6 +56,8 @@ end_to_end() {
   export TESTBED_NAME=$1
   compgen -G "e2e/tests/$pattern.rs" >/dev/null || die "no tests e2e/tests/$pattern.rs" "is this a complete checkout?"
   cargo test --locked --no-run -p workerapp-e2e --test "$pattern"
+  # The command line, which some of them run.
+  cargo build --locked -p kubectl-workerapp -p workerapp-supervisor
   [ -n "${CONTEXT:-}" ] || "$here/testbed/build"
   trap 'end_cluster' EXIT
   "$testbed" up "$2"

@@ -4,6 +4,7 @@
 //! `e2e/testbed/testbed exec` sets, and fails where there is none. What no node is there for (pods that get ready) is done by
 //! real writes to the API.
 //!
+//! - [`cli`]: the command line
 //! - [`cluster`]: the cluster and the WorkerApp definition in it
 //! - [`fixture`]: a namespace of a test's own, and what is done in it
 //! - [`nodes`]: the same on real nodes, where pods run
@@ -12,6 +13,7 @@
 //! - [`recorder`]: every request that changes something, as the client sends it
 //! - [`rights`]: rights as the chart gives them
 
+pub mod cli;
 pub mod cluster;
 pub mod fixture;
 pub mod nodes;
