@@ -1,7 +1,7 @@
 # The few commands that everything else hangs on. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build generate lint test soak image demo demo-down testbed-up testbed-down bench-load bench-supervisor
+.PHONY: help build generate lint test soak image demo demo-down compare testbed-up testbed-down bench-load bench-supervisor
 NODES ?= 3
 
 help: ## this list
@@ -35,8 +35,7 @@ demo: ## a real cluster, the operator, a Next.js app served in four ways, load u
 demo-down: ## remove what the demo started
 	@e2e/testbed/testbed down
 
-bench-load: ## the load engine beside wrk and autocannon, and known delays; QUICK=1: short
-	@e2e/bench-load/run
+.PHONY: help build generate lint test soak image demo demo-down compare testbed-up testbed-down bench-load bench-supervisor
 
 bench-supervisor: ## the supervisor beside node:cluster, pm2 and Watt; QUICK=1: short
 	@e2e/bench-supervisor/run

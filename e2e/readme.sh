@@ -4,6 +4,7 @@
 #   sh demo      for the demo's cluster, which the demo itself runs through the same program: that must be there
 #   sh make      targets of the Makefile: each must exist; the demo, the tests and CI run them
 #   sh local     run here after `make image`, the README's example beside it as shop.yaml
+#   sh run       a server in the foreground: must answer on port 3000, and end by itself when told to; with the programs of `make image`
 #   sh yours     wants the reader's own registry and cluster: stand-ins take the commands' place, so that Helm and kustomize only render
 #   sh cluster   run against WORKERAPP_TEST_KUBECONFIG, which `testbed exec` sets, with README_IMAGE (localhost/hello:1) as the example's
 #                image and the operator installed as the README says; without that variable passed over
@@ -54,6 +55,16 @@ run() { # FILE [PRELUDE]
   (cd "$work/here" && bash -eu "$work/script")
 }
 
+serves() { # FILE
+  command -v node >/dev/null || { echo "node is not installed"; return 1; }
+  sed 's|target/debug/|exec target/image/|' "$1" >"$work/script"
+  (cd "$work/here" && exec bash -eu "$work/script") &
+  local server=$! answered=0
+  curl -sS --fail --retry 50 --retry-delay 1 --retry-connrefused --max-time 60 http://localhost:3000/ && answered=1
+  kill -INT $server
+  wait $server && [ $answered = 1 ]
+}
+
 stand_ins='
 buildah() { :; }
 make() { grep --quiet "^$1:" Makefile; }
@@ -69,6 +80,7 @@ for block in "$work"/*.block; do
     "sh demo") check=(programs_exist "$block") ;;
     "sh make") check=(targets_exist "$block") ;;
     "sh local") check=(run "$block") ;;
+    "sh run") check=(serves "$block") ;;
     "sh yours") check=(run "$block" "$stand_ins") ;;
     "sh cluster")
       if [ -z "${WORKERAPP_TEST_KUBECONFIG:-}" ]; then
