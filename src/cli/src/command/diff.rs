@@ -141,7 +141,7 @@ async fn facts(cluster: &Cluster, namespace: &str, name: &str, input: &Input) ->
     });
     if let Some(container) = installed {
         facts.supervisor_image = container.image.clone().unwrap_or_default();
-        facts.supervisor_pull_policy = container.image_pull_policy.clone();
+        facts.supervisor_pull_policy.clone_from(&container.image_pull_policy);
         return Ok(facts);
     }
     let image = operators
