@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use workerapp_bench::report::{QUANTILES, quantile_name};
-use workerapp_bench::{Arrivals, Control, Error, Load, Plan, Report, Target, Template};
+use workerapp_bench::{Arrivals, Control, Error, Load, Plan, Report, Target, Template, values};
 
 /// Puts load on an HTTP/1.1 server and says what came back.
 ///
-/// Without --rate each connection sends its next request as soon as it has an answer (closed loop). With --rate requests are
-/// sent at planned times, and latencies count from those (open loop).
+/// Without --rate or --ramp each connection sends its next request as soon as it has an answer (closed loop). With them
+/// requests are sent at planned times, and latencies count from those (open loop).
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -35,10 +35,13 @@ struct Arguments {
     #[arg(long, default_value = "10", value_parser = seconds)]
     timeout: Duration,
     /// Requests per second; without it, as many as the server answers
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = rate)]
     rate: Option<f64>,
-    /// With --rate: times as if many people asked, each by themselves, from this seed; else evenly spaced
-    #[arg(long, value_name = "SEED", requires = "rate")]
+    /// Requests per second that go evenly from one rate to another: FROM..TO
+    #[arg(long, value_parser = ramp, conflicts_with = "rate")]
+    ramp: Option<(f64, f64)>,
+    /// With --rate or --ramp: times as if many people asked, each by themselves, from this seed; else evenly spaced
+    #[arg(long, value_name = "SEED")]
     random_arrivals: Option<u64>,
     /// A new connection for each request
     #[arg(long)]
@@ -60,10 +63,16 @@ struct Arguments {
     json: bool,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds =
-        text.strip_suffix('s').unwrap_or(text).parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+fn seconds(text: &str) -> Result<Duration, Error> {
+    values::duration("seconds", text)
+}
+
+fn rate(text: &str) -> Result<f64, Error> {
+    values::rate("rate", text)
+}
+
+fn ramp(text: &str) -> Result<(f64, f64), Error> {
+    values::ramp("ramp", text)
 }
 
 fn header(text: &str) -> Result<(String, String), String> {
@@ -94,8 +103,13 @@ fn measure(arguments: &Arguments) -> Result<Report, Error> {
     };
     let request = template.build(&target, !arguments.close)?;
     let arrivals = arguments.random_arrivals.map_or(Arrivals::Even, |seed| Arrivals::Random { seed });
+    let load = match (arguments.rate, arguments.ramp) {
+        (Some(per_second), _) => Load::Rate { per_second, arrivals },
+        (None, Some((from, to))) => Load::Ramp { from, to, arrivals },
+        (None, None) => Load::Capacity,
+    };
     let plan = Plan {
-        load: arguments.rate.map_or(Load::Capacity, |per_second| Load::Rate { per_second, arrivals }),
+        load,
         connections: arguments.connections,
         threads: arguments.threads,
         keep_alive: !arguments.close,
@@ -132,7 +146,7 @@ fn print(arguments: &Arguments, report: &Report) -> io::Result<()> {
         write!(out, ", {} {count}", kind.name())?;
     }
     writeln!(out, ", reconnects {}, closed while idle {}", counts.reconnects, counts.closed_idle)?;
-    if arguments.rate.is_some() {
+    if arguments.rate.is_some() || arguments.ramp.is_some() {
         writeln!(
             out,
             "over 1 ms late {}, of these for want of a connection {}; never sent {}",
