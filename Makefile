@@ -1,7 +1,7 @@
 # The few commands that everything else hangs on. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build generate lint test soak image demo demo-down compare testbed-up testbed-down bench-load bench-supervisor
+.PHONY: help build generate lint test soak image demo demo-down compare testbed-up testbed-down bench-load bench-operator bench-supervisor
 NODES ?= 3
 
 help: ## this list
@@ -39,6 +39,9 @@ demo-down: ## remove what the demo started
 
 bench-supervisor: ## the supervisor beside node:cluster, pm2 and Watt; QUICK=1: short
 	@e2e/bench-supervisor/run
+
+bench-operator: ## the operator beside a bare loop that makes the same writes; QUICK=1: short
+	@e2e/bench-operator/run
 
 testbed-up: ## a cluster to try things on; NODES=3, TESTBED_NAME=wa
 	@e2e/testbed/build

@@ -4,7 +4,7 @@
 #   lint        cargo fmt, clippy, shellcheck
 #   unit        the crates' own tests
 #   image       static programs and the operator's image
-#   chart       Helm chart, kustomize bases, the README's commands
+#   chart       Helm chart, kustomize bases, alert rules, the README's commands
 #   apiserver   against a real API server (control plane only)
 #   cluster     on real nodes, with the operator installed by Helm
 #
@@ -45,6 +45,7 @@ image() { "$here/image.sh"; }
 chart() {
   "$here/testbed/build"
   "$here/chart/test"
+  "$here/monitoring/test"
   [ -d target/image ] || "$here/image.sh"
   "$here/readme.sh"
 }

@@ -27,10 +27,14 @@ async fn counted(program: &Program) -> Result<()> {
     let expected = [
         "workerapp_operator_reconciles_total{outcome=\"settled\"}",
         "workerapp_operator_reconcile_duration_seconds_count",
-        "workerapp_operator_writes_total{kind=\"Deployment\",verb=\"apply\"} 1",
+        "workerapp_operator_writes_total{kind=\"Deployment\",result=\"ok\",verb=\"apply\"} 1",
+        "workerapp_operator_writes_total{kind=\"WorkerApp\",result=\"ok\",verb=\"apply\"}",
+        "workerapp_operator_queue_wait_seconds_count{lane=\"edit\"} ",
+        "workerapp_operator_leader 1",
+        "process_resident_memory_bytes ",
         "workerapp_operator_queue_length 0",
         "workerapp_operator_backing_off 0",
-        "workerapp_operator_build_info{version=",
+        "workerapp_info{api_version=",
     ];
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -40,6 +40,7 @@ rules:
 EOF
   component cp kube-apiserver "$BIN/kube-apiserver" \
     --etcd-servers=http://127.0.0.1:2379 --secure-port=6443 --advertise-address="$CONTROL_PLANE" --service-cluster-ip-range="$SERVICES" \
+    ${TESTBED_NODE_PORTS:+--service-node-port-range="$TESTBED_NODE_PORTS"} \
     --tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" --client-ca-file="$pki/ca.crt" \
     --service-account-issuer=https://kubernetes.default.svc \
     --service-account-key-file="$pki/service-accounts.pub" --service-account-signing-key-file="$pki/service-accounts.key" \

@@ -34,6 +34,7 @@ use crate::{
     outage::Outage,
     queue::{Lane, Queue},
     reconcile::{Outcome, reconcile},
+    requests::counted,
 };
 
 /// How long running reconciles get to end when the operator is told to stop.
@@ -109,10 +110,9 @@ async fn operate(
     let metrics = Arc::new(Metrics::new()?);
     let outage = Arc::new(Outage::default());
     let Part { fence, leadership, instance } = part;
-    let client = guarded(client, fence.clone(), Arc::clone(&outage));
+    let client = guarded(counted(client, Arc::clone(&metrics)), fence.clone(), Arc::clone(&outage));
     let (events, queue_of_events) = Events::new();
-    let publisher =
-        tokio::spawn(events::publish(client.clone(), queue_of_events, Arc::clone(&metrics), instance));
+    let publisher = tokio::spawn(events::publish(client.clone(), queue_of_events, instance));
     let controller = Arc::new(Controller {
         context: Arc::new(Context {
             caches: Caches::new(),
@@ -245,7 +245,7 @@ impl Controller {
                 let slot = Arc::clone(&slots).acquire_owned().await.ok()?;
                 Some((self.queue.next().await, slot))
             };
-            let (key, slot) = tokio::select! {
+            let (turn, slot) = tokio::select! {
                 () = &mut over => break,
                 next = next => match next {
                     Some(next) => next,
@@ -253,7 +253,8 @@ impl Controller {
                 },
             };
             while running.try_join_next().is_some() {}
-            running.spawn(Arc::clone(self).look_at(key, slot));
+            self.context.metrics.waited(turn.lane, turn.waited);
+            running.spawn(Arc::clone(self).look_at(turn.key, slot));
         }
         let patience = async {
             stop.cancelled().await;
@@ -277,6 +278,7 @@ impl Controller {
         self.backoff.reset(key);
         self.context.settled.forget(key);
         self.context.inquiries.forget(key);
+        self.context.metrics.forget(key);
     }
 
     /// One look at one app, and when the next one is due.
@@ -315,7 +317,7 @@ impl Controller {
             }
             Ok(Outcome::Failed(errors)) => {
                 for error in &errors {
-                    metrics.error(error.reason().as_str());
+                    metrics.error(error.reason());
                 }
                 let longest = errors.iter().filter_map(Error::longest_wait).min();
                 self.queue.add_after(&key, self.backoff.next(&key, longest));

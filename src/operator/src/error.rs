@@ -76,9 +76,12 @@ pub enum Error {
     },
     /// No node port is left to pick.
     #[error(
-        "the cluster has no free node port left: delete Services of type NodePort, set spec.service.type to ClusterIP, or widen the API server's --service-node-port-range"
+        "every node port of {range} is taken: delete Services of type NodePort, set spec.service.type to ClusterIP, or widen the API server's --service-node-port-range"
     )]
-    NodePortsExhausted,
+    NodePortsExhausted {
+        /// The API server's range in its own words.
+        range: String,
+    },
     /// The API server refused a child.
     #[error("{kind} {name} was refused: {message}")]
     Rejected {
@@ -147,7 +150,7 @@ impl Error {
             Self::ChildTerminating { .. } => Reason::ChildTerminating,
             Self::NodePortTaken { .. } => Reason::NodePortTaken,
             Self::NodePortOutOfRange { .. } => Reason::NodePortOutOfRange,
-            Self::NodePortsExhausted => Reason::NodePortsExhausted,
+            Self::NodePortsExhausted { .. } => Reason::NodePortsExhausted,
             Self::Rejected { .. } => Reason::Rejected,
             Self::QuotaExceeded { .. } => Reason::QuotaExceeded,
             Self::Forbidden { .. } => Reason::Forbidden,
@@ -171,7 +174,7 @@ impl Error {
     /// The longest wait until it is tried again, for causes that go away without an event that would wake the app.
     pub fn longest_wait(&self) -> Option<Duration> {
         match self {
-            Self::NodePortTaken { .. } | Self::NodePortsExhausted | Self::NameClash { .. } => {
+            Self::NodePortTaken { .. } | Self::NodePortsExhausted { .. } | Self::NameClash { .. } => {
                 Some(Duration::from_secs(10))
             }
             // All apps are affected at once, and all of them are to be right soon after the API server is back.
@@ -211,7 +214,6 @@ impl Error {
             {
                 Self::Rejected { kind, name, message }
             }
-            500 if message.contains("range is full") => Self::NodePortsExhausted,
             code => Self::ApiUnavailable { kind, name, message: format!("{message} ({code})") },
         }
     }

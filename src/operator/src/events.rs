@@ -7,7 +7,6 @@
 
 use std::{
     collections::HashMap,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -29,7 +28,7 @@ use workerapp_api::{
 };
 use workerapp_plan::Warning;
 
-use crate::{cache::Object, context::bounded, kind::Kind, metrics::Metrics, status};
+use crate::{cache::Object, context::bounded, kind::Kind, status};
 
 /// Events that may wait to be written.
 const QUEUE: usize = 256;
@@ -68,12 +67,7 @@ impl Events {
 }
 
 /// Writes events as they come.
-pub(crate) async fn publish(
-    client: Client,
-    mut queue: mpsc::Receiver<Event>,
-    metrics: Arc<Metrics>,
-    instance: Option<String>,
-) {
+pub(crate) async fn publish(client: Client, mut queue: mpsc::Receiver<Event>, instance: Option<String>) {
     let mut told = Told::default();
     while let Some(mut event) = queue.recv().await {
         if let Some(instance) = &instance {
@@ -81,16 +75,15 @@ pub(crate) async fn publish(
         }
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
-        if let Err(error) = write(&api, event, &mut told, &metrics).await {
+        if let Err(error) = write(&api, event, &mut told).await {
             tracing::debug!("an event could not be written: {error}");
         }
     }
 }
 
-async fn write(api: &Api<Event>, event: Event, told: &mut Told, metrics: &Metrics) -> kube::Result<()> {
+async fn write(api: &Api<Event>, event: Event, told: &mut Told) -> kube::Result<()> {
     let text = Text::of(&event);
     if let Some((name, count)) = told.again(&text, Instant::now()) {
-        metrics.write("Event", "patch");
         let series = json!({ "series": { "count": count, "lastObservedTime": event.event_time } });
         match bounded(api.patch(&name, &PatchParams::default(), &Patch::Merge(series))).await {
             // It has expired: the API server keeps events for an hour.
@@ -98,7 +91,6 @@ async fn write(api: &Api<Event>, event: Event, told: &mut Told, metrics: &Metric
             result => return result.map(drop),
         }
     }
-    metrics.write("Event", "create");
     bounded(api.create(&PostParams::default(), &event)).await?;
     told.tell(text, event.metadata.name.unwrap_or_default(), Instant::now());
     Ok(())

@@ -11,7 +11,7 @@ use axum::{
 };
 use tokio::net::TcpListener;
 
-use crate::{connections::Bounded, controller::Controller};
+use crate::{connections::Bounded, controller::Controller, kind::Kind, metrics::Sample};
 
 /// Binds `address`. Where it is `[::]` and there is no IPv6, all of IPv4 takes its place; `[::]` itself takes both.
 ///
@@ -56,6 +56,12 @@ async fn ready(State(controller): State<Arc<Controller>>) -> impl IntoResponse {
 }
 
 async fn metrics(State(controller): State<Arc<Controller>>) -> impl IntoResponse {
-    let text = controller.context.metrics.render(controller.queue.len(), controller.backoff.len());
+    let sample = Sample {
+        queued: controller.queue.len(),
+        running: controller.queue.running(),
+        backing_off: controller.backoff.len(),
+        cached: Kind::ALL.map(|kind| (kind, controller.context.caches[kind].len())),
+    };
+    let text = controller.context.metrics.render(&sample);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }

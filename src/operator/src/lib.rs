@@ -17,7 +17,8 @@
 //!
 //! Beside it: [`leader`] (which of several operators works), `outage` (whether the API server can be reached), `namespaces` and
 //! `definition` (whether what the operator needs is there), `context` (what every look has at hand), `health`, [`http`]
-//! and `connections` (probes and metrics), [`metrics`], [`cli`], [`telemetry`].
+//! and `connections` (probes and metrics), [`metrics`], `requests` (counts what is
+//! written), [`cli`], [`telemetry`].
 
 pub mod cache;
 pub mod cli;
@@ -42,6 +43,7 @@ mod inquiry;
 mod namespaces;
 mod outage;
 mod reconcile;
+mod requests;
 mod status;
 mod sync;
 

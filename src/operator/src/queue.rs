@@ -23,6 +23,27 @@ pub enum Lane {
     Edit,
 }
 
+impl Lane {
+    /// The word in the metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Background => "background",
+            Self::Edit => "edit",
+        }
+    }
+}
+
+/// A key whose turn it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Which app.
+    pub key: Key,
+    /// Where it stood.
+    pub lane: Lane,
+    /// How long it stood there, the time in which it was still worked on included.
+    pub waited: Duration,
+}
+
 /// The queue.
 #[derive(Debug, Default)]
 pub struct Queue {
@@ -36,12 +57,15 @@ struct State {
     edits: VecDeque<Key>,
     background: VecDeque<Key>,
     timers: BTreeSet<(Instant, Key)>,
+    running: usize,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
     /// Stands in one of the lanes; while the app is worked on, it is put there afterwards.
     wanted: Option<Lane>,
+    /// Since when.
+    since: Option<Instant>,
     running: bool,
     due: Option<Instant>,
 }
@@ -71,13 +95,14 @@ impl Queue {
     }
 
     /// Waits for the next key; [`Queue::done`] has to be called for it.
-    pub async fn next(&self) -> Key {
+    pub async fn next(&self) -> Turn {
         loop {
             let due = {
                 let mut state = lock(&self.state);
-                state.promote(Instant::now());
-                if let Some(key) = state.take() {
-                    return key;
+                let now = Instant::now();
+                state.promote(now);
+                if let Some(turn) = state.take(now) {
+                    return turn;
                 }
                 state.timers.first().map(|(due, _)| *due)
             };
@@ -95,7 +120,7 @@ impl Queue {
     pub fn done(&self, key: &Key) {
         let mut state = lock(&self.state);
         let Some(slot) = state.slots.get_mut(key) else { return };
-        slot.running = false;
+        let ran = std::mem::take(&mut slot.running);
         match slot.wanted {
             Some(lane) => state.enqueue(key.clone(), lane),
             None if slot.due.is_none() => {
@@ -103,6 +128,7 @@ impl Queue {
             }
             None => {}
         }
+        state.running -= usize::from(ran);
         drop(state);
         self.wake.notify_one();
     }
@@ -126,8 +152,13 @@ impl Queue {
 
     /// How many keys wait for their turn, those with a timer left out.
     pub fn len(&self) -> usize {
-        let state = lock(&self.state);
-        state.edits.len() + state.background.len()
+        // Not by the length of the lanes, in which a key that moved up still has its old place.
+        lock(&self.state).slots.values().filter(|slot| slot.wanted.is_some() && !slot.running).count()
+    }
+
+    /// How many keys are being worked on.
+    pub fn running(&self) -> usize {
+        lock(&self.state).running
     }
 
     /// Whether none does.
@@ -144,6 +175,7 @@ impl State {
             return;
         }
         slot.wanted = Some(lane);
+        slot.since.get_or_insert_with(Instant::now);
         if !slot.running {
             // A key that moves up leaves its old place behind; `take` steps over it.
             self.enqueue(key.clone(), lane);
@@ -170,7 +202,7 @@ impl State {
         }
     }
 
-    fn take(&mut self) -> Option<Key> {
+    fn take(&mut self, now: Instant) -> Option<Turn> {
         loop {
             let (key, lane) = match self.edits.pop_front() {
                 Some(key) => (key, Lane::Edit),
@@ -182,10 +214,13 @@ impl State {
             }
             slot.wanted = None;
             slot.running = true;
+            let waited =
+                slot.since.take().map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
             if let Some(due) = slot.due.take() {
                 self.timers.remove(&(due, key.clone()));
             }
-            return Some(key);
+            self.running += 1;
+            return Some(Turn { key, lane, waited });
         }
     }
 }
@@ -207,9 +242,9 @@ mod tests {
             queue.add(&key(&format!("app-{n}")), Lane::Background);
         }
         queue.add(&key("app-1999"), Lane::Edit);
-        assert_eq!(queue.next().await, key("app-1999"));
+        assert_eq!(queue.next().await.key, key("app-1999"));
         for n in 0..1999 {
-            assert_eq!(queue.next().await, key(&format!("app-{n}")));
+            assert_eq!(queue.next().await.key, key(&format!("app-{n}")));
         }
         assert!(
             tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err(),
@@ -221,12 +256,12 @@ mod tests {
     async fn a_key_is_never_worked_on_twice_at_the_same_time() {
         let queue = Queue::default();
         queue.add(&key("a"), Lane::Edit);
-        assert_eq!(queue.next().await, key("a"));
+        assert_eq!(queue.next().await.key, key("a"));
         queue.add(&key("a"), Lane::Edit);
         queue.add(&key("a"), Lane::Background);
         assert!(tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err());
         queue.done(&key("a"));
-        assert_eq!(queue.next().await, key("a"));
+        assert_eq!(queue.next().await.key, key("a"));
         queue.done(&key("a"));
         assert!(tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err());
     }
@@ -242,11 +277,29 @@ mod tests {
         let mut dropped = queue.prune(|key| &*key.name == "b");
         dropped.sort();
         assert_eq!(dropped, [key("a"), key("c")]);
-        assert_eq!(queue.next().await, key("b"));
+        assert_eq!(queue.next().await.key, key("b"));
         assert!(queue.prune(|_| false).is_empty(), "what is worked on stays");
         queue.done(&key("b"));
         assert!(tokio::time::timeout(Duration::from_mins(1), queue.next()).await.is_err());
         assert!(queue.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_tells_how_long_a_key_waited_and_how_many_are_worked_on() {
+        let queue = Queue::default();
+        queue.add(&key("a"), Lane::Background);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        // It moves up, and has waited since it first stood there.
+        queue.add(&key("a"), Lane::Edit);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let turn = queue.next().await;
+        assert_eq!((turn.lane, turn.waited), (Lane::Edit, Duration::from_secs(3)));
+        queue.add(&key("a"), Lane::Edit);
+        assert_eq!((queue.running(), queue.len()), (1, 0));
+        tokio::time::advance(Duration::from_secs(4)).await;
+        queue.done(&key("a"));
+        assert_eq!((queue.running(), queue.len()), (0, 1));
+        assert_eq!(queue.next().await.waited, Duration::from_secs(4));
     }
 
     #[tokio::test(start_paused = true)]
@@ -256,7 +309,7 @@ mod tests {
         queue.add_after(&key("a"), Duration::from_secs(5));
         queue.add_after(&key("a"), Duration::from_secs(30));
         let start = tokio::time::Instant::now();
-        assert_eq!(queue.next().await, key("a"));
+        assert_eq!(queue.next().await.key, key("a"));
         assert_eq!(start.elapsed().as_secs(), 5);
         queue.done(&key("a"));
         assert!(tokio::time::timeout(Duration::from_mins(2), queue.next()).await.is_err());

@@ -33,7 +33,7 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
         return Outcome::Gone;
     }
 
-    let owner = Owner { key: key.clone(), uid: subject.object.uid.clone() };
+    let owner = Owner { key: key.clone(), uid: subject.object.uid.clone(), new: is_new(&subject) };
     let scales = subject.app.as_ref().is_ok_and(|app| app.spec.autoscaling.is_some());
     let pause = subject.app.as_ref().ok().and_then(|app| Pause::of(app));
     let planned = plan(&subject);
@@ -64,6 +64,12 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
     let mut errors = applied.errors;
     errors.extend(told.news.err());
     if errors.is_empty() { Outcome::Settled(told.again) } else { Outcome::Failed(errors) }
+}
+
+/// Whether nothing was ever told of it.
+fn is_new(subject: &Subject) -> bool {
+    let status = subject.app.as_ref().ok().and_then(|app| app.status.as_ref());
+    status.is_none_or(|status| status.observed_generation.is_none())
 }
 
 /// Who says whether the app's pods are ready.

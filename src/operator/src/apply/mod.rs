@@ -34,11 +34,17 @@ use crate::{
 /// How often the same thing is sent within a minute before it is taken for a fight with somebody who undoes it.
 const MOST_REPEATS: u32 = 5;
 
+/// A version that no object ever has, as the store's first write makes the second. An apply that names it makes an object, and is
+/// refused as a conflict where there is one.
+const BEFORE_ALL: &str = "1";
+
 /// The app in whose name children are written.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
     pub(crate) key: Key,
     pub(crate) uid: Box<str>,
+    /// No look at it has ended yet, so that it has no children, as far as is known.
+    pub(crate) new: bool,
 }
 
 /// The children as they stand after an apply, and what went wrong.
@@ -193,6 +199,13 @@ async fn ensure(context: &Context, owner: &Owner, child: &Child) -> Result<Arc<O
         let standing = standing.cloned();
         move |error| Failed { error, standing }
     };
+    if owner.new && context.caches[child.kind].get(&owner.key).is_none() {
+        // Most likely there is none, and the API server refuses to touch it if there is.
+        let answer = try_send(context, owner, &child, None).await;
+        if !matches!(&answer, Err(kube::Error::Api(status)) if status.is_conflict()) {
+            return conclude(context, owner, &child, answer).await.map_err(failed(None));
+        }
+    }
     let live = guard::find(context, owner, child.kind).await.map_err(failed(None))?;
     let object = match &live {
         Some(live) if stands(context, child, live) => Arc::clone(live),
@@ -255,6 +268,16 @@ async fn send(
     {
         answer = try_send(context, owner, child, Some(live)).await;
     }
+    conclude(context, owner, child, answer).await
+}
+
+/// Remembers what was applied, or finds out why it wasn't.
+async fn conclude(
+    context: &Context,
+    owner: &Owner,
+    child: &Child,
+    answer: kube::Result<(Arc<Object>, Change)>,
+) -> Result<Arc<Object>, Error> {
     match answer {
         Ok((object, change)) => {
             context.settled.wrote(child.kind, &owner.key, child.digest());
@@ -277,9 +300,10 @@ async fn try_send(
     live: Option<&Object>,
 ) -> kube::Result<(Arc<Object>, Change)> {
     let mut body = child.body.clone();
-    if let Some(live) = live {
+    match live {
         // Should another object have taken that one's place by now, the API server refuses.
-        body["metadata"]["uid"] = json!(&*live.uid);
+        Some(live) => body["metadata"]["uid"] = json!(&*live.uid),
+        None => body["metadata"]["resourceVersion"] = json!(BEFORE_ALL),
     }
     patch(context, owner, child.kind, names::FIELD_MANAGER, &body).await
 }
@@ -292,7 +316,6 @@ async fn patch(
     manager: &str,
     body: &Value,
 ) -> kube::Result<(Arc<Object>, Change)> {
-    context.metrics.write(kind.as_str(), "apply");
     let api = kind.api(&context.client, Some(&owner.key.namespace));
     let params = PatchParams::apply(manager).force();
     let answer: DynamicObject = bounded(api.patch(&owner.key.name, &params, &Patch::Apply(body))).await?;
@@ -312,7 +335,6 @@ async fn remove(context: &Context, owner: &Owner, kind: Kind, ask: bool) -> Resu
     if live.deleting {
         return Err(Error::ChildTerminating { kind, name: owner.key.name.to_string() });
     }
-    context.metrics.write(kind.as_str(), "delete");
     let params = DeleteParams::background().preconditions(Preconditions {
         uid: Some(live.uid.to_string()),
         resource_version: Some(live.resource_version.to_string()),

@@ -1,15 +1,21 @@
 //! Says why a node port could not be had, and who has it.
 //!
 //! The API server answers 422 and names neither the holder nor, when the port is freed, that it is: so the holder is
-//! looked up, and the app is tried again every few seconds.
+//! looked up, and the app is tried again every few seconds. When no port is left it doesn't name its range either.
 
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
 };
 
-use k8s_openapi::api::core::v1::Service;
-use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use k8s_openapi::{
+    api::core::v1::{Service, ServicePort, ServiceSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, ListParams, PostParams},
+};
 use tokio::sync::Mutex;
 
 use super::Owner;
@@ -24,9 +30,17 @@ const FRESH: Duration = Duration::from_secs(3);
 /// How many Services are asked for at a time.
 const PAGE: u32 = 500;
 
-/// Who holds which node port, as of a moment ago.
+/// How long the API server's range is remembered.
+const FRESH_RANGE: Duration = Duration::from_mins(1);
+/// A port that lies in no range anybody uses.
+const NO_NODE_PORT: i32 = 1;
+
+/// Who holds which node port, and from which range they are, as of a moment ago.
 #[derive(Debug, Default)]
-pub(crate) struct Holders(Mutex<Option<(Instant, HashMap<i32, String>)>>);
+pub(crate) struct Holders {
+    ports: Mutex<Option<(Instant, HashMap<i32, String>)>>,
+    range: Mutex<Option<(Instant, String)>>,
+}
 
 /// The error of a Service that was refused.
 pub(super) async fn explain(context: &Context, owner: &Owner, error: kube::Error) -> Error {
@@ -35,10 +49,12 @@ pub(super) async fn explain(context: &Context, owner: &Owner, error: kube::Error
             let holder = context.holders.of(context, port).await;
             return Error::NodePortTaken { port, holder };
         }
-        if message.contains("valid range") {
-            let range = message.rsplit(' ').next().unwrap_or_default().trim_end_matches('.').to_owned();
+        if let Some(range) = range_in(&message) {
             return Error::NodePortOutOfRange { port, range };
         }
+    }
+    if exhausted(&error) {
+        return Error::NodePortsExhausted { range: context.holders.range(context, owner).await };
     }
     Error::from_write(Kind::Service, &owner.key.namespace, &owner.key.name, error)
 }
@@ -54,15 +70,56 @@ fn refused_port(error: &kube::Error) -> Option<(i32, String)> {
     Some((value.trim().parse().ok()?, cause.message.clone()))
 }
 
+/// `provided port is not in the valid range. The range of valid ports is 30000-32767`.
+fn range_in(message: &str) -> Option<String> {
+    let range = message.contains("valid range").then(|| message.rsplit(' ').next())??;
+    Some(range.trim_end_matches('.').to_owned())
+}
+
+/// `failed to allocate a nodePort: range is full`. The addresses of Services have a range too.
+fn exhausted(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    status.message.contains("nodePort: range is full")
+}
+
 impl Holders {
+    /// The API server's range of node ports. It names it only to someone who asks for a port outside.
+    async fn range(&self, context: &Context, owner: &Owner) -> String {
+        let mut known = self.range.lock().await;
+        if known.as_ref().is_none_or(|(at, _)| at.elapsed() > FRESH_RANGE) {
+            *known = Some((Instant::now(), ask_for_range(context, owner).await));
+        }
+        known.as_ref().map(|(_, range)| range.clone()).unwrap_or_default()
+    }
+
     async fn of(&self, context: &Context, port: i32) -> String {
-        let mut known = self.0.lock().await;
+        let mut known = self.ports.lock().await;
         if known.as_ref().is_none_or(|(at, _)| at.elapsed() > FRESH) {
             *known = Some((Instant::now(), look_up(context).await));
         }
         let holder = known.as_ref().and_then(|(_, holders)| holders.get(&port));
         holder.cloned().unwrap_or_else(|| "a Service in a namespace that the operator may not read".into())
     }
+}
+
+/// The request is refused, with the range in the refusal: the port lies outside, or is taken as all of them are. A dry run is not, as
+/// it allocates nothing.
+async fn ask_for_range(context: &Context, owner: &Owner) -> String {
+    let port = ServicePort { port: 80, node_port: Some(NO_NODE_PORT), ..ServicePort::default() };
+    let spec =
+        ServiceSpec { type_: Some("NodePort".into()), ports: Some(vec![port]), ..ServiceSpec::default() };
+    let metadata = ObjectMeta { generate_name: Some("node-port-range-".into()), ..ObjectMeta::default() };
+    let service = Service { metadata, spec: Some(spec), ..Service::default() };
+    let api: Api<Service> = Api::namespaced(context.client.clone(), &owner.key.namespace);
+    let refused = match bounded(api.create(&PostParams::default(), &service)).await {
+        Err(error) => refused_port(&error),
+        // That very port is in the range, and was freed at this moment.
+        Ok(made) => {
+            let _ = bounded(api.delete(&made.name_any(), &DeleteParams::default())).await;
+            None
+        }
+    };
+    refused.and_then(|(_, message)| range_in(&message)).unwrap_or_else(|| "the API server's range".into())
 }
 
 /// Every node port of the cluster, or of the namespaces that may be read.

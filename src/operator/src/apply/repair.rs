@@ -34,7 +34,6 @@ pub(super) async fn replace(
     child: &Child,
     live: &Object,
 ) -> kube::Result<()> {
-    context.metrics.write(child.kind.as_str(), "repair");
     let api = child.kind.api(&context.client, Some(&owner.key.namespace));
     let mut body = lists(child, live);
     body["metadata"]["resourceVersion"] = json!(&*live.resource_version);
@@ -60,7 +59,6 @@ pub(super) async fn disown(context: &Context, owner: &Owner, kind: Kind) -> Resu
         "resourceVersion": live.metadata.resource_version,
         "managedFields": managers,
     } });
-    context.metrics.write(kind.as_str(), "repair");
     let answer = bounded(api.patch(&owner.key.name, &PatchParams::default(), &Patch::Merge(&body))).await;
     answer.map(drop).map_err(from)
 }

@@ -70,7 +70,7 @@ impl Watch {
                     Err(error) => {
                         // A kind that isn't installed is no failure, and asking for it now and then no restart.
                         if !self.is_absent(&error) {
-                            self.context.metrics.watch_restart(self.kind.as_str());
+                            self.context.metrics.watch_restart(self.kind);
                         }
                         let wait = self.failed(&error, failures);
                         failures += 1;

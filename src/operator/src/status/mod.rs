@@ -83,6 +83,7 @@ async fn tell(context: &Context, look: &Look<'_>, found: &Found) -> Result<bool,
     let object = look.object;
     let former = object.read::<Former>().unwrap_or_default().status;
     let status = compose(look, found, &former);
+    context.metrics.app(&object.key, find(&status, ConditionType::Ready));
     if status == former {
         return Ok(false);
     }
@@ -166,7 +167,6 @@ fn stamp(verdicts: Vec<Verdict>, generation: i64, former: &[Condition]) -> Vec<C
 }
 
 async fn write(context: &Context, object: &Object, status: &WorkerAppStatus) -> Result<(), Error> {
-    context.metrics.write(Kind::WorkerApp.as_str(), "apply");
     let body = json!({
         "apiVersion": WorkerApp::api_version(&()),
         "kind": Kind::WorkerApp.as_str(),
