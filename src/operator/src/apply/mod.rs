@@ -201,9 +201,9 @@ async fn ensure(context: &Context, owner: &Owner, child: &Child) -> Result<Arc<O
     };
     if owner.new && context.caches[child.kind].get(&owner.key).is_none() {
         // Most likely there is none, and the API server refuses to touch it if there is.
-        let answer = try_send(context, owner, &child, None).await;
+        let answer = try_send(context, owner, child, None).await;
         if !matches!(&answer, Err(kube::Error::Api(status)) if status.is_conflict()) {
-            return conclude(context, owner, &child, answer).await.map_err(failed(None));
+            return conclude(context, owner, child, answer).await.map_err(failed(None));
         }
     }
     let live = guard::find(context, owner, child.kind).await.map_err(failed(None))?;
