@@ -56,7 +56,7 @@ fn go(campaign: &Campaign, stop: &Stop, watcher: &mut dyn Watcher) -> Result<Res
 
 #[test]
 fn two_servers_in_turns_are_told_apart() {
-    let campaign = campaign(vec![contender("slow", 20), contender("fast", 5)], &[2, 4], 5);
+    let campaign = campaign(vec![contender("slow", 10), contender("fast", 2)], &[2, 4], 5);
     let results = go(&campaign, &Stop::default(), &mut Blind).unwrap();
     assert_eq!(results.runs.len(), 20);
     assert_eq!(results.provenance.seed, Some(3));
@@ -66,7 +66,7 @@ fn two_servers_in_turns_are_told_apart() {
         let rates =
             results.comparisons.iter().find(|one| one.row == row && one.metric == "requests/s").unwrap();
         assert_eq!(rates.finding, Finding::Better, "{rates:?}\n{:?}", results.runs[0].verdicts);
-        assert!((2.5..5.0).contains(&rates.ratio.ratio), "{rates:?}");
+        assert!((2.0..6.0).contains(&rates.ratio.ratio), "{rates:?}");
     }
     let run = &results.runs[0];
     assert!(
@@ -167,7 +167,7 @@ fn a_ramp_is_slow_first_and_fast_last() {
     let report = run(&plan, &Control::default()).unwrap();
     assert_eq!((report.counts.sent, report.counts.answered), (400, 400), "{:?}", report.counts);
     // 125 and 275 are planned.
-    assert!((115..=135).contains(&report.seconds[0].answered), "{:?}", report.seconds);
+    assert!((100..=150).contains(&report.seconds[0].answered), "{:?}", report.seconds);
 }
 
 /// Four connections of 20 ms each do 200 requests a second, and no more.
