@@ -91,16 +91,14 @@ impl Reader {
             self.warm_up = Some(WarmUp { seconds, answered: None });
             return Ok(());
         }
-        let figures =
-            Figures { generator: Generator::Autocannon, warm_up: self.warm_up.take(), ..Figures::default() };
-        self.run = Some(Run {
-            target: self.title.clone(),
-            url: url.trim().to_owned(),
-            mode: Mode::Closed,
-            figures,
-            ..Run::default()
-        });
+        self.run = Some(self.begin(url.trim()));
         Ok(())
+    }
+
+    fn begin(&mut self, url: &str) -> Run {
+        let warm_up = self.warm_up.take();
+        let figures = Figures { generator: Generator::Autocannon, warm_up, ..Figures::default() };
+        Run { target: self.title.clone(), url: url.to_owned(), mode: Mode::Closed, figures, ..Run::default() }
     }
 
     /// What stands before the word. A warm-up whose arguments were quoted as one has no number there, opens no connection, and
@@ -136,6 +134,8 @@ impl Reader {
             with_unit(cell, units).ok_or_else(|| line.wrong("a cell has no number"))
         };
         if name == "Latency" {
+            // `--no-progress` leaves out the line that begins a run.
+            let missing = self.run.is_none() || self.is_complete();
             let mut quantiles = Vec::new();
             for (column, percent) in [("2.5%", 2.5), ("50%", 50.0), ("97.5%", 97.5), ("99%", 99.0)] {
                 quantiles.push(Quantile { percent, ms: at(column)? });
@@ -147,6 +147,10 @@ impl Reader {
                 quantiles,
                 ..Latency::default()
             };
+            if missing {
+                self.end();
+                self.run = Some(self.begin(""));
+            }
             self.figures(line)?.latency = Some(latency);
             return Ok(());
         }
@@ -177,7 +181,7 @@ impl Reader {
     fn figures(&mut self, line: &Line) -> Result<&mut Figures, Error> {
         match &mut self.run {
             Some(run) => Ok(&mut run.figures),
-            None => Err(line.wrong("there is no line `Running … test @ …` before it")),
+            None => Err(line.wrong("there is no table of latencies before it")),
         }
     }
 

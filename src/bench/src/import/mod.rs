@@ -58,14 +58,18 @@ pub fn read(source: &Source) -> Result<Vec<Run>, Error> {
 }
 
 fn from_json(text: &str) -> Result<Vec<Run>, Error> {
-    let value: Value = serde_json::from_str(text).map_err(|source| Error::Json { source })?;
-    if value.get("runs").is_some() && value.get("provenance").is_some() {
+    // autocannon writes its warm-up's result before that of the run, and appending is how runs are collected.
+    let documents: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+    let documents = documents.map_err(|source| Error::Json { source })?;
+    let is_own = |value: &Value| value.get("runs").is_some() && value.get("provenance").is_some();
+    if documents.iter().any(is_own) {
         return document(text).map(|results| results.runs);
     }
-    let all = match value {
-        Value::Array(all) => all,
+    let several = |value| match value {
+        Value::Array(several) => several,
         one => vec![one],
     };
+    let all: Vec<Value> = documents.into_iter().flat_map(several).collect();
     all.iter()
         .map(|value| {
             if k6_json::is_it(value) {

@@ -114,6 +114,16 @@ fn autocannon_text_with_two_runs() {
     assert!(matches!(gate(node, "throttling"), Outcome::NotChecked(_)));
 }
 
+/// As `--no-progress` leaves it: the tables alone.
+#[test]
+fn autocannon_text_without_a_head() {
+    let from = |text: &'static str| text.get(text.find('┌').unwrap()..).unwrap();
+    let tables = from(AUTOCANNON_TEXT.split("three workers:").next().unwrap());
+    let run = one(tables);
+    assert_eq!((run.target.as_str(), run.connections, run.figures.answered), ("given", None, 132_848));
+    assert_eq!(read(&source(&tables.repeat(3))).unwrap().len(), 3);
+}
+
 /// What our own report of a run says in autocannon's layout is read as the same figures.
 #[test]
 fn our_own_tables_can_be_read() {
@@ -136,6 +146,8 @@ fn autocannon_json() {
     assert_eq!(figures.requests_each_second.unwrap().samples, 10);
     let two = format!("[{AUTOCANNON_JSON},{AUTOCANNON_JSON}]");
     assert_eq!(read(&source(&two)).unwrap().len(), 2);
+    // As with a warm-up: one document after the other.
+    assert_eq!(read(&source(&format!("{AUTOCANNON_JSON}\n{AUTOCANNON_JSON}\n"))).unwrap().len(), 2);
     let piped = one(&AUTOCANNON_JSON.replace("\"pipelining\":1", "\"pipelining\":4"));
     assert_eq!(piped.mode, Mode::Unknown);
 }
@@ -152,6 +164,18 @@ fn wrk_text() {
     assert!(close(latency.at(50.0).unwrap(), 0.25) && close(latency.at(99.0).unwrap(), 5.8));
     assert!(close(figures.requests_per_second, 748_820.0), "{}", figures.requests_per_second);
     assert_eq!(read(&source(&WRK_TEXT.repeat(3))).unwrap().len(), 3);
+}
+
+/// wrk adds latencies that it thinks it missed, so their mean may be too long for the throughput, but not too short.
+#[test]
+fn latencies_that_wrk_added_are_no_fault_of_the_run() {
+    let with = |mean: &str| {
+        let text = WRK_TEXT.replace("635.91us", mean);
+        let all = results(&[source(&text)], Provenance::default(), 1).unwrap();
+        gate(&all.runs[0], "littles-law").clone()
+    };
+    assert_eq!(with("635.91us"), Outcome::Passed);
+    assert!(matches!(with("200.00us"), Outcome::Invalid(_)));
 }
 
 #[test]
