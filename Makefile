@@ -35,7 +35,8 @@ demo: ## a real cluster, the operator, a Next.js app served in four ways, load u
 demo-down: ## remove what the demo started
 	@e2e/testbed/testbed down
 
-.PHONY: help build generate lint test soak image demo demo-down compare testbed-up testbed-down bench-load bench-supervisor
+bench-load: ## the load engine beside wrk and autocannon, and known delays; QUICK=1: short
+	@e2e/bench-load/run
 
 bench-supervisor: ## the supervisor beside node:cluster, pm2 and Watt; QUICK=1: short
 	@e2e/bench-supervisor/run
