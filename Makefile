@@ -35,6 +35,9 @@ demo: ## a real cluster, the operator, a Next.js app served in four ways, load u
 demo-down: ## remove what the demo started
 	@e2e/testbed/testbed down
 
+compare: ## the demo's four ways of serving measured against each other, report into target/compare/; QUICK=1: short
+	@e2e/compare.sh
+
 bench-load: ## the load engine beside wrk and autocannon, and known delays; QUICK=1: short
 	@e2e/bench-load/run
 
