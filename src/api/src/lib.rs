@@ -21,7 +21,7 @@ mod validation;
 pub use quantity::{Quantity, QuantityError};
 pub use spec::{
     AutoscalingSpec, ChildMetadata, ChildrenMetadata, CpuTarget, DisruptionBudgetSpec, ExtraPort,
-    ImagePullPolicy, MetricsPort, MonitorSpec, NetworkPolicySpec, Resources, Runtime, ServiceSpec,
-    ServiceType, SupervisorSpec, WorkerApp, WorkerAppSpec, WorkersSpec,
+    ImagePullPolicy, MemoryTarget, MetricsPort, MonitorSpec, NetworkPolicySpec, PerPodTarget, Resources,
+    Runtime, ServiceSpec, ServiceType, ShareTarget, SupervisorSpec, WorkerApp, WorkerAppSpec, WorkersSpec,
 };
 pub use status::{Condition, ConditionStatus, WorkerAppStatus};

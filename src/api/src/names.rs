@@ -73,3 +73,16 @@ pub const ENV_HOSTNAME: &str = "HOSTNAME";
 
 /// The `sessionAffinity` of a Service by which a client stays where it is.
 pub const AFFINITY_CLIENT_IP: &str = "ClientIP";
+
+/// Metric of the workers: requests in flight, and connections that wait to be accepted.
+pub const METRIC_IN_FLIGHT: &str = "workerapp_requests_in_flight";
+/// Metric of the workers: requests that began, per second.
+pub const METRIC_REQUESTS: &str = "workerapp_requests_per_second";
+/// Metric of the workers: the share of time in which their event loops were busy, from 0 to 1.
+pub const METRIC_UTILIZATION: &str = "workerapp_event_loop_utilization";
+/// Metric of the workers: how many of them were busy.
+pub const METRIC_BUSY: &str = "workerapp_busy_workers";
+/// Metric of the workers: connections that wait to be accepted.
+pub const METRIC_QUEUE: &str = "workerapp_queue_length";
+/// Metric of the workers: open connections.
+pub const METRIC_CONNECTIONS: &str = "workerapp_connections";

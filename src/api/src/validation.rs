@@ -124,10 +124,17 @@ pub(crate) fn min_within_max() -> Rule {
     )
 }
 
-pub(crate) fn cpu_needs_target() -> Rule {
+pub(crate) fn cpu_target() -> Rule {
     rule(
-        "!has(self.cpu) || has(self.cpu.averageUtilization)",
-        "spec.autoscaling.cpu needs averageUtilization, in percent of the CPU request; example: {averageUtilization: 50}",
+        "!has(self.cpu) || has(self.cpu.averageUtilization) != has(self.cpu.targetPercent)",
+        "spec.autoscaling.cpu needs averageUtilization, in percent of the CPU request, or targetPercent, in percent of what the workers can use, and not both; example: {averageUtilization: 50}",
+    )
+}
+
+pub(crate) fn memory_target() -> Rule {
+    rule(
+        "!has(self.memory) || has(self.memory.averageUtilization) != has(self.memory.averageValue)",
+        "spec.autoscaling.memory needs averageUtilization, in percent of the memory request, or averageValue, and not both; example: {averageUtilization: 80}",
     )
 }
 

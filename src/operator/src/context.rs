@@ -17,6 +17,7 @@ use crate::{
     leader::Fence,
     metrics::Metrics,
     outage::Outage,
+    served::ServedMetrics,
     sync::lock,
 };
 
@@ -31,6 +32,7 @@ pub(crate) struct Context {
     pub(crate) settled: Settled,
     pub(crate) holders: Holders,
     pub(crate) inquiries: Inquiries,
+    pub(crate) served: ServedMetrics,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) outage: Arc<Outage>,

@@ -35,6 +35,7 @@ use crate::{
     queue::{Lane, Queue},
     reconcile::{Outcome, reconcile},
     requests::counted,
+    served::{self, ServedMetrics},
 };
 
 /// How long running reconciles get to end when the operator is told to stop.
@@ -127,6 +128,7 @@ async fn operate(
             settled: Settled::default(),
             holders: Holders::default(),
             inquiries: Inquiries::default(),
+            served: ServedMetrics::default(),
             events,
             metrics,
             outage,
@@ -151,9 +153,11 @@ async fn operate(
     }
     background.spawn(definition::compare(controller.context.client.clone(), Arc::clone(&controller.health)));
 
+    let ready = async { tokio::join!(controller.health.complete(), served::first(&controller)) };
     tokio::select! {
         () = stop.cancelled() => {}
-        () = controller.health.complete() => {
+        _ = ready => {
+            background.spawn(served::follow(Arc::clone(&controller)));
             let apps = controller.context.caches[Kind::WorkerApp].len();
             tracing::info!(apps, "caches are complete");
             controller.lead(config.concurrency, leadership, &stop).await;

@@ -38,6 +38,7 @@ pub(crate) fn dereference(context: &Context, key: &Key) -> Option<Subject> {
             .filter(|kind| kind.may_be_absent() && !context.caches[*kind].readable(&key.namespace))
             .map(Kind::as_str)
             .collect(),
+        served: context.served.get(),
     };
     Some(Subject { object, app, facts })
 }

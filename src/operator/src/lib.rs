@@ -11,6 +11,7 @@
 //! - `dereference`: gathers what a look reads
 //! - `apply`: the only place that writes children
 //! - `status`: the only place that writes a WorkerApp, and only its status
+//! - `served`: asks which of the workers' metrics autoscalers can be given
 //! - `inquiry`: asks the supervisor of a pod that isn't ready why
 //! - `events`: what is worth telling, beside the path
 //! - [`error`]: one variant per cause; its name is the condition's reason, the event's and the metric's
@@ -44,6 +45,7 @@ mod namespaces;
 mod outage;
 mod reconcile;
 mod requests;
+mod served;
 mod status;
 mod sync;
 

@@ -1,54 +1,255 @@
-//! The HorizontalPodAutoscaler.
+//! The HorizontalPodAutoscaler: its metrics, and what is worth telling about them.
+
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::autoscaling::v2::{
     ContainerResourceMetricSource, CrossVersionObjectReference, HorizontalPodAutoscaler,
-    HorizontalPodAutoscalerSpec, MetricSpec, MetricTarget,
+    HorizontalPodAutoscalerSpec, MetricIdentifier, MetricSpec, MetricTarget, PodsMetricSource,
 };
 use kube::ResourceExt as _;
-use workerapp_api::{AutoscalingSpec, WorkerApp, names};
+use workerapp_api::{AutoscalingSpec, CpuTarget, Quantity, WorkerApp, names};
 
-use crate::{digest, metadata};
+use crate::{
+    Effective, Facts, Warning, digest, metadata,
+    runtime::Profile,
+    workers::{Workers, plural},
+};
 
 /// The CPU target unless the spec says otherwise: Kubernetes' own default.
-pub(crate) const DEFAULT_CPU_UTILIZATION: i32 = 80;
+const DEFAULT_CPU_UTILIZATION: i32 = 80;
 
-pub(crate) fn build(app: &WorkerApp, autoscaling: &AutoscalingSpec) -> HorizontalPodAutoscaler {
+/// Which of the workers' metrics an autoscaler would get an answer for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Served {
+    /// Nobody has looked, as when a plan is made without a cluster: all are taken to be there.
+    #[default]
+    Unknown,
+    /// These, by their names.
+    Only(BTreeSet<String>),
+}
+
+impl Served {
+    fn has(&self, metric: &str) -> bool {
+        match self {
+            Self::Unknown => true,
+            Self::Only(metrics) => metrics.contains(metric),
+        }
+    }
+}
+
+/// What the autoscaler's metrics follow from.
+pub(crate) struct Basis<'a> {
+    pub(crate) app: &'a WorkerApp,
+    pub(crate) profile: &'a Profile,
+    pub(crate) effective: &'a Effective,
+    pub(crate) workers: &'a Workers,
+    pub(crate) facts: &'a Facts,
+}
+
+/// A metric of the workers: the field that asks for it, its name, and its target.
+struct WorkerMetric {
+    field: &'static str,
+    name: &'static str,
+    target: fn(&AutoscalingSpec, &Workers) -> Option<Quantity>,
+}
+
+/// All of them. A new one is a new row, and a field of the spec.
+const WORKER_METRICS: [WorkerMetric; 5] = [
+    WorkerMetric {
+        field: "inFlight",
+        name: names::METRIC_IN_FLIGHT,
+        target: |spec, _| Some(spec.in_flight.as_ref()?.average_value.rounded_to_milli()),
+    },
+    WorkerMetric {
+        field: "requestsPerSecond",
+        name: names::METRIC_REQUESTS,
+        target: |spec, _| Some(spec.requests_per_second.as_ref()?.average_value.rounded_to_milli()),
+    },
+    WorkerMetric {
+        field: "queueLength",
+        name: names::METRIC_QUEUE,
+        target: |spec, _| Some(spec.queue_length.as_ref()?.average_value.rounded_to_milli()),
+    },
+    WorkerMetric {
+        field: "eventLoopUtilization",
+        name: names::METRIC_UTILIZATION,
+        target: |spec, _| Some(hundredths(spec.event_loop_utilization.as_ref()?.target_percent, 1)),
+    },
+    WorkerMetric {
+        field: "busyWorkers",
+        name: names::METRIC_BUSY,
+        target: |spec, workers| Some(hundredths(spec.busy_workers.as_ref()?.target_percent, workers.count)),
+    },
+];
+
+/// So many percent of `whole`.
+fn hundredths(percent: i32, whole: i128) -> Quantity {
+    Quantity::from_milli(whole.saturating_mul(percent.into()).saturating_mul(10))
+}
+
+pub(crate) fn build(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> HorizontalPodAutoscaler {
     digest::stamp(HorizontalPodAutoscaler {
-        metadata: metadata::child(app, |children| children.autoscaler.as_ref()),
+        metadata: metadata::child(basis.app, |children| children.autoscaler.as_ref()),
         spec: HorizontalPodAutoscalerSpec {
             scale_target_ref: CrossVersionObjectReference {
                 api_version: Some("apps/v1".into()),
                 kind: "Deployment".into(),
-                name: app.name_any(),
+                name: basis.app.name_any(),
             },
             min_replicas: Some(autoscaling.min_replicas.unwrap_or(1)),
             max_replicas: autoscaling.max_replicas,
-            metrics: Some(vec![cpu(utilization(autoscaling))]),
+            metrics: Some(metrics(basis, autoscaling)),
             behavior: autoscaling.behavior.clone(),
         },
         status: None,
     })
 }
 
-/// The CPU target in percent of the request.
-pub(crate) fn utilization(autoscaling: &AutoscalingSpec) -> i32 {
-    autoscaling.cpu.as_ref().and_then(|cpu| cpu.average_utilization).unwrap_or(DEFAULT_CPU_UTILIZATION)
+/// A metric that nobody serves is left out: with it the autoscaler would never remove a pod again.
+fn metrics(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> Vec<MetricSpec> {
+    let mut metrics = Vec::new();
+    if scales_on_cpu(basis, autoscaling) {
+        metrics.push(resource("cpu", utilization_target(cpu_target(basis, autoscaling))));
+    }
+    if let Some(memory) = &autoscaling.memory {
+        let target = match (&memory.average_value, memory.average_utilization) {
+            (Some(value), _) => value_target(value),
+            (None, percent) => utilization_target(percent.unwrap_or(DEFAULT_CPU_UTILIZATION)),
+        };
+        metrics.push(resource("memory", target));
+    }
+    metrics.extend(
+        worker_metrics(basis, autoscaling)
+            .filter(|(metric, _)| basis.facts.served.has(metric.name))
+            .map(|(metric, target)| pods(metric.name, &target)),
+    );
+    metrics
 }
 
-/// On the app's container alone: a container that something else puts into the pod, and that has no CPU request, would
+/// Those that the spec asks for, with their targets.
+fn worker_metrics<'a>(
+    basis: &'a Basis<'_>,
+    autoscaling: &'a AutoscalingSpec,
+) -> impl Iterator<Item = (&'static WorkerMetric, Quantity)> + 'a {
+    WORKER_METRICS.iter().filter_map(|metric| Some((metric, (metric.target)(autoscaling, basis.workers)?)))
+}
+
+/// Asked for, or the only one there is.
+fn scales_on_cpu(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> bool {
+    let mut served =
+        worker_metrics(basis, autoscaling).filter(|(metric, _)| basis.facts.served.has(metric.name));
+    autoscaling.cpu.is_some() || (autoscaling.memory.is_none() && served.next().is_none())
+}
+
+/// The CPU target in percent of the request, as an autoscaler counts it.
+fn cpu_target(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> i32 {
+    match &autoscaling.cpu {
+        Some(CpuTarget { average_utilization: Some(percent), .. }) => *percent,
+        Some(CpuTarget { target_percent: Some(percent), .. }) => of_request(basis, *percent),
+        _ => DEFAULT_CPU_UTILIZATION,
+    }
+}
+
+/// `percent` of what the workers can use, in percent of the request.
+fn of_request(basis: &Basis<'_>, percent: i32) -> i32 {
+    let of_request = || {
+        let (usable, _) = usable(basis)?;
+        let request = &basis.effective.cpu_request.as_ref()?.quantity;
+        let request = Some(request.milli_ceil()).filter(|milli| *milli > 0)?;
+        // Rounded to the nearest.
+        let percent = usable.checked_mul(percent.into())?.checked_add(request / 2)? / request;
+        i32::try_from(percent.max(1)).ok()
+    };
+    of_request().unwrap_or(percent)
+}
+
+/// The CPU that a pod can use at most, in thousandths, and what holds it back.
+fn usable(basis: &Basis<'_>) -> Option<(i128, String)> {
+    let limit = basis.effective.cpu_limit.as_ref().map(|limit| limit.quantity.milli_ceil());
+    let busy = (!basis.profile.parallel).then(|| basis.workers.count.saturating_mul(1000));
+    let by_workers = || format!("{} with one CPU each at most", plural(basis.workers.count));
+    match (busy, limit) {
+        (Some(busy), Some(limit)) if busy <= limit => Some((busy, by_workers())),
+        (Some(busy), None) => Some((busy, by_workers())),
+        (_, Some(limit)) => Some((limit, format!("a CPU limit of {}", Quantity::from_milli(limit)))),
+        (None, None) => None,
+    }
+}
+
+/// What is worth telling.
+pub(crate) fn warnings(basis: &Basis<'_>) -> Vec<Warning> {
+    let Some(autoscaling) = &basis.app.spec.autoscaling else { return Vec::new() };
+    let mut warnings = Vec::new();
+    let missing: Vec<&str> = worker_metrics(basis, autoscaling)
+        .filter(|(metric, _)| !basis.facts.served.has(metric.name))
+        .map(|(metric, _)| metric.field)
+        .collect();
+    if !missing.is_empty() {
+        let instead = match metrics(basis, autoscaling).len() {
+            1 if scales_on_cpu(basis, autoscaling) => {
+                format!("on CPU alone, at {} % of the request", cpu_target(basis, autoscaling))
+            }
+            _ => "on its other metrics".to_owned(),
+        };
+        warnings.push(Warning::WorkerMetricsMissing { fields: missing.join(", "), instead });
+    }
+    if scales_on_cpu(basis, autoscaling) {
+        warnings.extend(cpu_warning(basis, cpu_target(basis, autoscaling)));
+    }
+    let memory_percent = autoscaling.memory.as_ref().is_some_and(|memory| memory.average_value.is_none());
+    if memory_percent && basis.effective.memory_request.is_none() {
+        warnings.push(Warning::NoMemoryRequest);
+    }
+    warnings
+}
+
+fn cpu_warning(basis: &Basis<'_>, target: i32) -> Option<Warning> {
+    let request = basis.effective.cpu_request.as_ref().filter(|request| request.quantity.is_positive());
+    let Some(request) = request else { return Some(Warning::NoCpuRequest) };
+    let (usable, cause) = usable(basis)?;
+    let reachable = usable.saturating_mul(100).checked_div(request.quantity.milli_ceil())?;
+    // A tenth of headroom: the autoscaler itself ignores differences below that.
+    let unreachable = reachable.saturating_mul(10) <= i128::from(target).saturating_mul(11);
+    unreachable.then_some(Warning::UnreachableTarget { target, reachable, cause })
+}
+
+/// On the app's container alone: a container that something else puts into the pod, and that has no request, would
 /// otherwise leave the whole pod's utilisation unknown.
-fn cpu(average_utilization: i32) -> MetricSpec {
+fn resource(name: &str, target: MetricTarget) -> MetricSpec {
     MetricSpec {
         type_: "ContainerResource".into(),
         container_resource: Some(ContainerResourceMetricSource {
             container: names::CONTAINER_APP.into(),
-            name: "cpu".into(),
-            target: MetricTarget {
-                type_: "Utilization".into(),
-                average_utilization: Some(average_utilization),
-                ..MetricTarget::default()
-            },
+            name: name.into(),
+            target,
         }),
         ..MetricSpec::default()
+    }
+}
+
+fn pods(metric: &str, target: &Quantity) -> MetricSpec {
+    MetricSpec {
+        type_: "Pods".into(),
+        pods: Some(PodsMetricSource {
+            metric: MetricIdentifier { name: metric.into(), selector: None },
+            target: value_target(target),
+        }),
+        ..MetricSpec::default()
+    }
+}
+
+fn utilization_target(percent: i32) -> MetricTarget {
+    MetricTarget {
+        type_: "Utilization".into(),
+        average_utilization: Some(percent),
+        ..MetricTarget::default()
+    }
+}
+
+fn value_target(value: &Quantity) -> MetricTarget {
+    MetricTarget {
+        type_: "AverageValue".into(),
+        average_value: Some(k8s_openapi::apimachinery::pkg::api::resource::Quantity(value.to_string())),
+        ..MetricTarget::default()
     }
 }

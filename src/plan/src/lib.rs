@@ -36,6 +36,7 @@ use k8s_openapi::api::core::v1::LimitRange;
 use kube::{Resource as _, ResourceExt as _};
 use workerapp_api::WorkerApp;
 
+pub use autoscaler::Served;
 pub use children::{Child, Children};
 pub use effective::Effective;
 pub use metadata::selector;
@@ -58,6 +59,8 @@ pub struct Facts {
     pub operator_namespace: Option<String>,
     /// Optional kinds of children that this cluster doesn't have, by name. Example: `PodMonitor`.
     pub absent: Vec<&'static str>,
+    /// Which of the workers' metrics an autoscaler would get an answer for.
+    pub served: Served,
 }
 
 impl Facts {
@@ -106,7 +109,10 @@ pub fn plan(app: &WorkerApp, facts: &Facts) -> Result<Plan, Invalid> {
     let children = Children {
         deployment: deployment::build(app, profile, &seed, facts),
         service: service::build(app, profile),
-        autoscaler: app.spec.autoscaling.as_ref().map(|autoscaling| autoscaler::build(app, autoscaling)),
+        autoscaler: app.spec.autoscaling.as_ref().map(|autoscaling| {
+            let basis = autoscaler::Basis { app, profile, effective: &effective, workers: &workers, facts };
+            autoscaler::build(&basis, autoscaling)
+        }),
         disruption_budget: disruption_budget::build(app),
         network_policy: network_policy::build(app, profile, facts),
         monitor: monitor::build(app, profile).filter(|_| facts.monitors()),

@@ -8,7 +8,7 @@ use crate::{
     effective::Amount,
     runtime::Profile,
     supervisor::keeps_clients,
-    workers::{Rule, Workers, plural},
+    workers::{Rule, Workers},
 };
 
 /// One surprise, with its remedy.
@@ -43,6 +43,21 @@ pub enum Warning {
         "spec.autoscaling scales on a percentage of the CPU request, and there is none: set spec.resources.requests.cpu"
     )]
     NoCpuRequest,
+    /// The same for memory.
+    #[error(
+        "spec.autoscaling.memory scales on a percentage of the memory request, and there is none: set spec.resources.requests.memory, or spec.autoscaling.memory.averageValue"
+    )]
+    NoMemoryRequest,
+    /// Nobody serves metrics of the workers that the spec scales on.
+    #[error(
+        "spec.autoscaling.{fields}: nobody serves these metrics in this cluster, and the app scales {instead} until somebody does; install the operator with the Helm value metricsApi.enabled=true, or see `kubectl get apiservice v1beta2.custom.metrics.k8s.io`"
+    )]
+    WorkerMetricsMissing {
+        /// The fields that ask for them.
+        fields: String,
+        /// What the app scales on meanwhile.
+        instead: String,
+    },
     /// The CPU target lies above what the pod can reach.
     #[error(
         "the autoscaler adds pods above {target} % of the CPU request, but a pod of this app never uses more than about {reachable} % ({cause}): lower spec.autoscaling.cpu.averageUtilization or the CPU request"
@@ -124,6 +139,8 @@ impl Warning {
             Self::OwnVariable { .. } => "OwnVariable",
             Self::Throttled { .. } => "Throttled",
             Self::NoCpuRequest => "NoCpuRequest",
+            Self::NoMemoryRequest => "NoMemoryRequest",
+            Self::WorkerMetricsMissing { .. } => "WorkerMetricsMissing",
             Self::UnreachableTarget { .. } => "UnreachableTarget",
             Self::LimitBelowRequest { .. } => "LimitBelowRequest",
             Self::TinyMemory { .. } => "TinyMemory",
@@ -148,7 +165,7 @@ pub(crate) fn find(
     warnings.extend(throttled(profile, effective, workers));
     warnings.extend(tiny_memory(effective));
     warnings.extend(hidden_clients(app));
-    warnings.extend(autoscaling(app, profile, effective, workers));
+    warnings.extend(autoscaler::warnings(&autoscaler::Basis { app, profile, effective, workers, facts }));
     let blocking = disruption_budget::blocks_drains(app);
     warnings
         .extend(blocking.map(|(min_available, pods)| Warning::BudgetBlocksDrains { min_available, pods }));
@@ -234,31 +251,4 @@ fn throttled(profile: &Profile, effective: &Effective, workers: &Workers) -> Opt
 fn percent_above(workers: i128, limit: &Quantity) -> i128 {
     let wanted = workers.saturating_mul(1000);
     (wanted - limit.milli_ceil()).saturating_mul(100).checked_div(wanted).unwrap_or(0)
-}
-
-fn autoscaling(
-    app: &WorkerApp,
-    profile: &Profile,
-    effective: &Effective,
-    workers: &Workers,
-) -> Option<Warning> {
-    let target = autoscaler::utilization(app.spec.autoscaling.as_ref()?);
-    let Some(request) = effective.cpu_request.as_ref().filter(|request| request.quantity.is_positive())
-    else {
-        return Some(Warning::NoCpuRequest);
-    };
-    let limit = effective.cpu_limit.as_ref().map(|limit| limit.quantity.milli_ceil());
-    let busy = (!profile.parallel).then(|| workers.count.saturating_mul(1000));
-    let (usable, cause) = match (busy, limit) {
-        (Some(busy), Some(limit)) if busy <= limit => {
-            (busy, format!("{} with one CPU each at most", plural(workers.count)))
-        }
-        (Some(busy), None) => (busy, format!("{} with one CPU each at most", plural(workers.count))),
-        (_, Some(limit)) => (limit, format!("a CPU limit of {}", Quantity::from_milli(limit))),
-        (None, None) => return None,
-    };
-    let reachable = usable.saturating_mul(100).checked_div(request.quantity.milli_ceil())?;
-    // A tenth of headroom: the autoscaler itself ignores differences below that.
-    let unreachable = reachable.saturating_mul(10) <= i128::from(target).saturating_mul(11);
-    unreachable.then_some(Warning::UnreachableTarget { target, reachable, cause })
 }

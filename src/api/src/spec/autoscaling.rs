@@ -4,12 +4,12 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerBehavior;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{lenient, validation as rule};
+use crate::{Quantity, lenient, validation as rule};
 
-/// How the number of pods follows the load.
+/// How the number of pods follows the load. Of several metrics the one that asks for the most pods counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = rule::min_within_max(), validation = rule::cpu_needs_target())]
+#[x_kube(validation = rule::min_within_max(), validation = rule::cpu_target(), validation = rule::memory_target())]
 pub struct AutoscalingSpec {
     /// Never fewer pods than this. Default: 1. Example: `2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -18,11 +18,31 @@ pub struct AutoscalingSpec {
     /// Never more pods than this. Example: `10`.
     #[schemars(range(min = 1))]
     pub max_replicas: i32,
-    /// Scale on CPU. Default: `{averageUtilization: 80}`.
+    /// Scale on CPU. Default where no other metric is given: `{averageUtilization: 80}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuTarget>,
-    /// How fast pods are added and removed. Default: Kubernetes' own. See
-    /// `kubectl explain hpa.spec.behavior --api-version=autoscaling/v2`.
+    /// Scale on memory. Few programs give memory back, so that this seldom removes pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryTarget>,
+    /// Scale on requests in flight, for each pod: those that have begun and not ended, and connections that wait to be
+    /// accepted. Node only. As all that follow it needs the operator's metrics API (Helm: `metricsApi.enabled`) or another
+    /// one that serves the same numbers; while none answers the app scales on CPU. Example: `{averageValue: 20}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<PerPodTarget>,
+    /// Scale on requests per second, for each pod. Node only. Example: `{averageValue: 500}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_second: Option<PerPodTarget>,
+    /// Scale on connections that wait to be accepted, for each pod. Example: `{averageValue: 5}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_length: Option<PerPodTarget>,
+    /// Scale on how busy the workers' event loops are. Node only. Example: `{targetPercent: 60}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_loop_utilization: Option<ShareTarget>,
+    /// Scale on how many of a pod's workers are busy, by their event loops (Node) or their CPU time. Example: `{targetPercent: 60}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_workers: Option<ShareTarget>,
+    /// How fast pods are added and removed, and which difference from the target is ignored (`tolerance`). Default: Kubernetes'
+    /// own. See `kubectl explain hpa.spec.behavior --api-version=autoscaling/v2`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::deserialize")]
     pub behavior: Option<HorizontalPodAutoscalerBehavior>,
 }
@@ -32,8 +52,46 @@ pub struct AutoscalingSpec {
 #[serde(rename_all = "camelCase")]
 pub struct CpuTarget {
     /// Average CPU of the app's containers in percent of their CPU *request* (HPA's own meaning, so that with a request
-    /// of 2 and a limit of 3 CPUs 150 is a full load). Default: 80. Example: `50`.
+    /// of 2 and a limit of 3 CPUs 150 is a full load). Example: `50`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub average_utilization: Option<i32>,
+    /// The same in percent of what the workers can use: one CPU each, and at most the CPU limit. The operator works out
+    /// the percentage of the request. At most 90: an autoscaler ignores a tenth, and more than all can't be seen. Example: `60`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 90))]
+    pub target_percent: Option<i32>,
+}
+
+/// The memory at which pods are added.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryTarget {
+    /// Average memory of the app's containers in percent of their memory *request*. Example: `80`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub average_utilization: Option<i32>,
+    /// Average memory of the app's containers. Example: `400Mi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rule::quantity(), validation = rule::positive_quantity())]
+    pub average_value: Option<Quantity>,
+}
+
+/// A number for each pod at which pods are added.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PerPodTarget {
+    /// The average over the pods. Example: `20`.
+    #[x_kube(validation = rule::quantity(), validation = rule::positive_quantity())]
+    pub average_value: Quantity,
+}
+
+/// A share at which pods are added.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShareTarget {
+    /// The average over the pods, in percent. At most 90: an autoscaler ignores a tenth, and more than all can't be
+    /// seen. Example: `60`.
+    #[schemars(range(min = 1, max = 90))]
+    pub target_percent: i32,
 }

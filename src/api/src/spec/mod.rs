@@ -29,7 +29,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use autoscaling::{AutoscalingSpec, CpuTarget};
+pub use autoscaling::{AutoscalingSpec, CpuTarget, MemoryTarget, PerPodTarget, ShareTarget};
 pub use disruption_budget::DisruptionBudgetSpec;
 pub use metadata::{ChildMetadata, ChildrenMetadata};
 pub use monitor::MonitorSpec;
