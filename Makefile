@@ -1,7 +1,7 @@
 # The few commands that everything else hangs on. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build generate lint test soak image demo demo-down compare testbed-up testbed-down bench-load bench-operator bench-supervisor
+.PHONY: help build generate lint test soak image demo demo-down compare testbed-up testbed-down bench-autoscale bench-load bench-operator bench-supervisor
 NODES ?= 3
 
 help: ## this list
@@ -35,15 +35,12 @@ demo: ## a real cluster, the operator, a Next.js app served in four ways, load u
 demo-down: ## remove what the demo started
 	@e2e/testbed/testbed down
 
-compare: ## the demo's four ways of serving measured against each other, report into target/compare/; QUICK=1: short
-	@e2e/compare.sh
-
-bench-load: ## the load engine beside wrk and autocannon, and known delays; QUICK=1: short
-	@e2e/bench-load/run
 
 bench-supervisor: ## the supervisor beside node:cluster, pm2 and Watt; QUICK=1: short
 	@e2e/bench-supervisor/run
 
+bench-autoscale: ## how fast an app gets its pods after a step of load, by signal; QUICK=1: one round
+	@e2e/bench-autoscale/run
 bench-operator: ## the operator beside a bare loop that makes the same writes; QUICK=1: short
 	@e2e/bench-operator/run
 
