@@ -7,6 +7,7 @@
 //! - [`cli`]: the command line
 //! - [`cluster`]: the cluster and the WorkerApp definition in it
 //! - [`fixture`]: a namespace of a test's own, and what is done in it
+//! - [`metrics_api`]: the metrics API, inside the test's process
 //! - [`nodes`]: the same on real nodes, where pods run
 //! - [`operator`]: the operator, inside the test's process
 //! - [`program`]: the operator as a program of its own
@@ -16,6 +17,7 @@
 pub mod cli;
 pub mod cluster;
 pub mod fixture;
+pub mod metrics_api;
 pub mod nodes;
 pub mod operator;
 pub mod program;

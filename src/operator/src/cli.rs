@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use workerapp_adapter::cli::MetricsApiArgs;
 
 use crate::{Config, leader};
 
@@ -23,8 +24,21 @@ pub struct Cli {
 pub enum Command {
     /// Run the operator.
     Run(Box<RunArgs>),
+    /// Run the metrics API: custom.metrics.k8s.io, from what the supervisors measure.
+    MetricsApi(Box<MetricsApi>),
     /// Print the WorkerApp definition as YAML.
     Crd,
+}
+
+/// Flags of `metrics-api`.
+#[derive(Args, Debug)]
+pub struct MetricsApi {
+    /// Those of the API itself.
+    #[command(flatten)]
+    pub api: MetricsApiArgs,
+    /// How log lines are written; what is logged is set by `RUST_LOG`.
+    #[arg(long, value_name = "FORMAT", default_value = "text", env = "WORKERAPP_LOG_FORMAT")]
+    pub log_format: LogFormat,
 }
 
 /// Flags of `run`.
@@ -156,7 +170,7 @@ mod tests {
             let all = [&["workerapp-operator", "run", "--supervisor-image", "i"], arguments].concat();
             Cli::try_parse_from(all).map(|cli| match cli.command {
                 Command::Run(run) => run.lease("here"),
-                Command::Crd => None,
+                Command::Crd | Command::MetricsApi(_) => None,
             })
         };
         assert!(parse(&[]).unwrap().is_none());
