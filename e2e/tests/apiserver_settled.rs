@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
+use workerapp_api::condition::ConditionType::Reconciled;
 use workerapp_e2e::{Fixture, Operator, app, operator::Options};
 
 /// Longer than every timer of a settled app, the resync among them.
@@ -18,14 +19,23 @@ async fn restate_operator_138_percona_2136_a_settled_cluster_sees_no_writes() ->
         ("fixed", json!({ "replicas": 2 })),
         ("scaled", json!({ "autoscaling": { "minReplicas": 2, "maxReplicas": 4 } })),
         ("inside", json!({ "service": { "type": "ClusterIP" } })),
+        (
+            "guarded",
+            json!({ "replicas": 2, "networkPolicy": { "from": [{ "podSelector": {} }] }, "monitor": {} }),
+        ),
+        ("paused", json!({ "paused": true })),
         ("cluster", json!({ "runtime": "NodeCluster", "workers": { "count": 2 } })),
         ("watt", json!({ "runtime": "Watt", "env": [{ "name": "PORT", "value": "1" }] })),
     ];
     for (name, more) in &apps {
         fixture.apply(name, app(more.clone())).await?;
     }
-    for (name, _) in &apps {
-        fixture.until_reconciled(name).await?;
+    for (name, more) in &apps {
+        if more["paused"] == true {
+            fixture.until_condition(name, Reconciled, "False", "Paused").await?;
+        } else {
+            fixture.until_reconciled(name).await?;
+        }
     }
     fixture.serve("fixed", 2).await?;
     // The autoscaler's controller looks every 15 s, and first says that it has no metrics.
