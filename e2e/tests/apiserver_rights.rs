@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{
+    apps::v1::Deployment,
     authorization::v1::SelfSubjectRulesReview,
     autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{LimitRange, Service},
@@ -60,6 +61,14 @@ fn names(rights: &BTreeSet<Right>) -> BTreeSet<String> {
 async fn everything(fixture: &Fixture, operator: &Operator) -> Result<()> {
     let limits = json!({ "limits": [{ "type": "Container", "defaultRequest": { "cpu": "100m" } }] });
     fixture.create::<LimitRange>(json!({ "metadata": { "name": "limits" }, "spec": limits })).await?;
+    // A child that isn't there any more is looked for before it is made anew.
+    fixture.apply("shop", app(json!({ "replicas": 1 }))).await?;
+    fixture.until_reconciled("shop").await?;
+    fixture.until_quiet(operator).await?;
+    fixture.delete::<Deployment>("shop").await?;
+    fixture.delete::<Service>("shop").await?;
+    fixture.until_is("shop", "a new one", |_: &Deployment| true).await?;
+    fixture.until_is("shop", "a new one", |_: &Service| true).await?;
     // What an app may have or not comes and goes.
     let all = json!({ "autoscaling": { "minReplicas": 2, "maxReplicas": 3 }, "networkPolicy": {} });
     fixture.apply("shop", app(all)).await?;
