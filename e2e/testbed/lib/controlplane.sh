@@ -59,7 +59,8 @@ EOF
 stop_apiserver_alone() {
   local pid
   pid=$(alive "$STATE/run/kube-apiserver.pid") || die "the API server is not running" "$self start apiserver"
-  kill -9 "$pid"
+  # What is recorded is nsenter, which waits for its child in the machine's namespace.
+  pkill -9 -P "$pid" -x kube-apiserver || kill -9 "$pid"
   for _ in {1..200}; do
     alive "$STATE/run/kube-apiserver.pid" >/dev/null || return 0
     sleep 0.05
