@@ -134,7 +134,7 @@ fn root(app: &WorkerApp) -> Branch {
         _ => String::new(),
     };
     if paused(app) {
-        detail = format!("paused; {detail}");
+        detail = if detail.is_empty() { "paused".to_owned() } else { format!("paused; {detail}") };
     }
     Branch { kind: "WorkerApp".into(), name: app.name_any(), health, state, detail, children: Vec::new() }
 }

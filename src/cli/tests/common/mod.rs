@@ -77,9 +77,9 @@ impl Drop for Folder {
     }
 }
 
-/// A server that says which worker it is, what it was given, and takes a while for `/slow`.
+/// A server that says which worker it is, what it was given, takes a while for `/slow`, and ends in order when asked to.
 pub const SERVER: &str = r"
-import http.server, os, socketserver, time
+import http.server, os, signal, socketserver, threading, time
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path == '/slow':
@@ -96,7 +96,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
     daemon_threads = False
-Server((os.environ['HOSTNAME'], int(os.environ['PORT'])), Handler).serve_forever()
+server = Server((os.environ['HOSTNAME'], int(os.environ['PORT'])), Handler)
+signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
+server.serve_forever()
+server.server_close()
 ";
 
 /// The program in the foreground, and what it says.
