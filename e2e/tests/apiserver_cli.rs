@@ -222,7 +222,7 @@ async fn doctor_finds_what_does_not_work_and_says_what_to_do() -> Result<()> {
         );
     }
     let text = here(&fixture, &["doctor"]).await?.out;
-    ensure!(text.contains("× operator") && text.contains("see docs/cli.md#operator"), "{text}");
+    ensure!(text.contains("×  operator") && text.contains("see docs/cli.md#operator"), "{text}");
     fixture.remove().await
 }
 
@@ -283,7 +283,7 @@ async fn an_api_server_that_is_not_there_is_told_at_once() -> Result<()> {
     let said = cli(&["--kubeconfig", &path, "status"], "").await?;
     ensure!(said.code == 1 && said.err.contains("http://127.0.0.1:1 can't be reached"), "{said:?}");
     let said = cli(&["--kubeconfig", &path, "doctor"], "").await?;
-    ensure!(said.code == 1 && said.out.contains("× api-server"), "{said:?}");
+    ensure!(said.code == 1 && said.out.contains("×  api-server"), "{said:?}");
     std::fs::remove_file(&file)?;
     Ok(())
 }

@@ -90,7 +90,7 @@ async fn a_pod_whose_program_is_not_there_is_found_by_status_and_doctor() -> Res
         .await?;
         let said = here(nodes, &["doctor"]).await?;
         ensure!(
-            said.code == 1 && said.out.contains("× ready") && said.out.contains("CrashLoopBackOff"),
+            said.code == 1 && said.out.contains("×  ready") && said.out.contains("CrashLoopBackOff"),
             "{said:?}"
         );
         Ok(())

@@ -33,7 +33,13 @@ impl Cluster {
     /// Rolls an app's pods, as `kubectl rollout restart` does.
     pub(crate) async fn restart(&self, namespace: &str, name: &str) -> Result<Deployment, Error> {
         let deployments: Api<Deployment> = self.api(namespace);
-        deployments.restart(name).await.map_err(|error| self.failed(&format!("Deployment {name}"), error))
+        // kubectl's own annotation, which the operator and other tools know.
+        let now = k8s_openapi::jiff::Timestamp::now().to_string();
+        let annotations = json!({ "kubectl.kubernetes.io/restartedAt": now });
+        let patch = json!({ "spec": { "template": { "metadata": { "annotations": annotations } } } });
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        let answer = deployments.patch(name, &params, &Patch::Merge(patch)).await;
+        answer.map_err(|error| self.failed(&format!("Deployment {name}"), error))
     }
 
     /// A child as it stands.

@@ -67,7 +67,7 @@ async fn gather(cluster: &Cluster) -> Evidence {
     // Nothing else is worth waiting for then.
     if let Err(error) = version {
         let why = error.to_string();
-        let unread = || "the API server doesn't answer".to_owned();
+        let unread = || check::NO_SERVER.to_owned();
         return Evidence {
             version: Err(why),
             definition: Err(unread()),
