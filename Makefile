@@ -1,7 +1,7 @@
 # The few commands that everything else hangs on. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build generate lint test soak image demo demo-down compare testbed-up testbed-down bench-autoscale bench-load bench-operator bench-supervisor
+.PHONY: help build generate lint test faults soak image demo demo-down compare testbed-up testbed-down bench-autoscale bench-load bench-operator bench-supervisor
 NODES ?= 3
 
 help: ## this list
@@ -22,6 +22,9 @@ lint: ## formatting, clippy, shellcheck
 
 test: ## all tests, with the time each part took; one part: e2e/test.sh unit
 	@e2e/test.sh
+
+faults: ## the operator crashed, misled and refused at every step, each case by name; FAULTS_SEED=N replays a seed
+	@e2e/test.sh faults
 
 soak: ## ten minutes of kills, restarts and resizes of the supervisor under load; QUICK=1: one minute
 	@e2e/soak.sh

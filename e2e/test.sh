@@ -7,9 +7,10 @@
 #   chart       Helm chart, kustomize bases, alert rules, the README's commands
 #   apiserver   against a real API server (control plane only)
 #   cluster     on real nodes, with the operator installed by Helm
+#   faults      every story of the operator with every fault (only if it is named; a part of it belongs to apiserver)
 #
-#   KEEP=1        leave the clusters of the last two parts up, to look at them
-#   CONTEXT=name  run those two on the cluster of this kubeconfig context; its nodes must have the images localhost/hello:1,
+#   KEEP=1        leave the clusters of the last three parts up, to look at them
+#   CONTEXT=name  run those on the cluster of this kubeconfig context; its nodes must have the images localhost/hello:1,
 #                 localhost/next:1 and localhost/workerapp:dev
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
@@ -24,6 +25,7 @@ unset WORKERAPP_TEST_KUBECONFIG
 [ -n "${CONTEXT:-}" ] || unset KUBECONFIG
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
 parts=(lint unit image chart apiserver cluster)
+more_parts=(faults)
 
 scripts() { git ls-files -co --exclude-standard | xargs grep -lIm1 -E '^#!(/usr/bin/env |/bin/)(ba)?sh' -- Makefile; }
 
@@ -94,6 +96,8 @@ end_cluster() {
 
 # Names of their own, so that a demo may be up meanwhile.
 apiserver() {
+  # The tests wait for a cluster most of the time.
+  export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
   end_to_end watapi 0 'apiserver_*'
   "$testbed" exec "$here/chart/test"
 }
@@ -103,10 +107,12 @@ cluster() {
   "$testbed" exec env README_IMAGE=localhost/hello:1 "$here/readme.sh"
 }
 
+faults() { FAULTS=all end_to_end wafaults 0 apiserver_faults; }
+
 wanted=("$@")
 [ $# -gt 0 ] || wanted=("${parts[@]}")
 for part in "${wanted[@]}"; do
-  [[ " ${parts[*]} " == *" $part "* ]] || die "no such part: $part" "one of: ${parts[*]}"
+  [[ " ${parts[*]} ${more_parts[*]} " == *" $part "* ]] || die "no such part: $part" "one of: ${parts[*]} ${more_parts[*]}"
 done
 command -v cargo >/dev/null || die "cargo is not installed" "install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or newer"
 

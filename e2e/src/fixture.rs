@@ -22,7 +22,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use workerapp_api::{Condition, WorkerApp, condition::ConditionType, names};
 
-use crate::operator::{Operator, Options};
+use crate::{
+    faults::Faults,
+    operator::{Operator, Options},
+};
 
 pub use k8s_openapi::api::core::v1::Pod;
 
@@ -104,12 +107,27 @@ impl Fixture {
         Operator::start(self.options()).await
     }
 
+    /// A namespace with an operator and the app `shop`, which has come to rest; what was written until then is taken.
+    ///
+    /// # Errors
+    /// If the app isn't reconciled.
+    pub async fn settled(spec: Value) -> Result<(Self, Operator)> {
+        let fixture = Self::new().await?;
+        let operator = fixture.operator().await?;
+        fixture.apply("shop", spec).await?;
+        fixture.until_reconciled("shop").await?;
+        fixture.until_quiet(&operator).await?;
+        operator.recorder.take();
+        Ok((fixture, operator))
+    }
+
     /// What [`Fixture::operator`] starts with.
     pub fn options(&self) -> Options {
         Options {
             namespaces: vec![self.namespace.clone()],
             resync: Duration::from_mins(10),
             impersonate: None,
+            faults: Faults::default(),
         }
     }
 
@@ -264,20 +282,20 @@ impl Fixture {
     pub async fn until_quiet(&self, operator: &Operator) -> Result<()> {
         let quiet = async {
             while !{
-                let before = operator.recorder.all().len();
+                let before = operator.recorder.count();
                 tokio::time::sleep(Duration::from_millis(1500)).await;
-                before == operator.recorder.all().len()
+                before == operator.recorder.count()
             } {}
         };
         tokio::time::timeout(PATIENCE, quiet).await.context("writes without an end")
     }
 
-    /// Watches that the operator writes nothing, and nothing of the app moves, for `window`.
+    /// Watches that once all is at rest the operator writes nothing, and nothing of the app moves, for `window`.
     ///
     /// # Errors
     /// Names what was written or moved.
     pub async fn silent(&self, operator: &Operator, name: &str, window: Duration) -> Result<()> {
-        self.until_quiet(operator).await?;
+        self.at_rest(operator).await?;
         operator.recorder.take();
         let before = self.versions(name).await?;
         tokio::time::sleep(window).await;
@@ -362,11 +380,20 @@ impl Fixture {
         Ok(events.map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect())
     }
 
-    /// Stops the operator and deletes the namespace, without waiting for that.
+    /// Verifies what has to hold at the end of every test, stops the operator and deletes the namespace, without waiting for that.
+    ///
+    /// # Errors
+    /// Names what does not hold.
+    pub async fn end(self, operator: Operator) -> Result<()> {
+        self.verify(&operator).await?;
+        self.end_at_once(operator).await
+    }
+
+    /// The same without looking at anything.
     ///
     /// # Errors
     /// If the operator doesn't stop.
-    pub async fn end(self, operator: Operator) -> Result<()> {
+    pub async fn end_at_once(self, operator: Operator) -> Result<()> {
         operator.stop().await?;
         self.remove().await
     }

@@ -6,24 +6,29 @@
 //!
 //! - [`cli`]: the command line
 //! - [`cluster`]: the cluster and the WorkerApp definition in it
+//! - [`faults`]: things that go wrong between the operator and the API server
 //! - [`fixture`]: a namespace of a test's own, and what is done in it
 //! - [`metrics_api`]: the metrics API, inside the test's process
 //! - [`nodes`]: the same on real nodes, where pods run
 //! - [`operator`]: the operator, inside the test's process
+//! - [`oracle`]: what has to hold at the end of a test, whatever went wrong in it
 //! - [`program`]: the operator as a program of its own
 //! - [`recorder`]: every request that changes something, as the client sends it
 //! - [`rights`]: rights as the chart gives them
 
 pub mod cli;
 pub mod cluster;
+pub mod faults;
 pub mod fixture;
 pub mod metrics_api;
 pub mod nodes;
 pub mod operator;
+pub mod oracle;
 pub mod program;
 pub mod recorder;
 pub mod rights;
 
+pub use faults::Faults;
 pub use fixture::{Fixture, Pod, app};
 pub use operator::Operator;
 pub use program::Program;

@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use workerapp_operator::RunError;
 
-use crate::{cluster, recorder::Recorder};
+use crate::{cluster, faults::Faults, recorder::Recorder};
 
 /// The image that the pods would get their supervisor from.
 pub const SUPERVISOR_IMAGE: &str = "localhost/workerapp:test";
@@ -22,6 +22,8 @@ pub const SUPERVISOR_IMAGE: &str = "localhost/workerapp:test";
 pub struct Operator {
     /// What it writes.
     pub recorder: Recorder,
+    /// What goes wrong between it and the API server.
+    pub faults: Faults,
     /// Where its probes and metrics are.
     pub address: SocketAddr,
     stop: CancellationToken,
@@ -37,6 +39,8 @@ pub struct Options {
     pub resync: Duration,
     /// Acts as this user, with the user's rights only.
     pub impersonate: Option<String>,
+    /// What goes wrong from the start; nothing, unless it is armed.
+    pub faults: Faults,
 }
 
 impl Operator {
@@ -66,7 +70,10 @@ impl Operator {
         // As the program does it: what it sends is what is counted.
         config.default_retry = false;
         let recorder = Recorder::default();
-        let client = ClientBuilder::try_from(config)?.with_layer(&recorder.layer()).build();
+        let faults = options.faults;
+        // The recorder outermost: what the operator tries is what counts, whatever becomes of it.
+        let client =
+            ClientBuilder::try_from(config)?.with_layer(&faults).with_layer(&recorder.layer()).build();
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let stop = CancellationToken::new();
@@ -78,7 +85,7 @@ impl Operator {
             resync: options.resync,
         };
         let task = tokio::spawn(workerapp_operator::run(config, client, Some(listener), stop.clone()));
-        Ok(Self { recorder, address, stop, task })
+        Ok(Self { recorder, faults, address, stop, task })
     }
 
     /// Tells it to stop and waits for its end.
@@ -91,6 +98,13 @@ impl Operator {
             .await
             .context("the operator did not stop in 15 s")???;
         Ok(())
+    }
+
+    /// Ends it as a crash does: nothing that it has begun goes on.
+    pub fn abort(self) {
+        // A look at an app runs in a task of its own, which outlives this one.
+        self.faults.kill();
+        self.task.abort();
     }
 
     /// `GET path` from its own endpoint: the status and the body.

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Instant,
 };
 
 use http::{Method, Request};
@@ -19,6 +20,8 @@ pub struct Sent {
     pub path: String,
     /// The query: the field manager stands there.
     pub query: String,
+    /// When.
+    pub at: Instant,
 }
 
 impl fmt::Display for Sent {
@@ -47,7 +50,7 @@ impl Sent {
 /// Records what passes through its layer.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
-    writes: Arc<Mutex<Vec<Sent>>>,
+    writes: Arc<Mutex<Log>>,
     rights: Arc<Mutex<BTreeSet<Right>>>,
 }
 
@@ -99,6 +102,13 @@ impl Right {
     }
 }
 
+#[derive(Debug, Default)]
+struct Log {
+    sent: Vec<Sent>,
+    /// How many of them were taken.
+    taken: usize,
+}
+
 impl Recorder {
     /// The layer that has to stand outermost in a client.
     pub fn layer(
@@ -111,10 +121,11 @@ impl Recorder {
                 this.rights.lock().unwrap_or_else(PoisonError::into_inner).insert(right);
             }
             if ![Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method()) {
-                this.lock().push(Sent {
+                this.lock().sent.push(Sent {
                     method: request.method().clone(),
                     path: request.uri().path().to_owned(),
                     query: request.uri().query().unwrap_or_default().to_owned(),
+                    at: Instant::now(),
                 });
             }
             request
@@ -123,7 +134,8 @@ impl Recorder {
 
     /// Everything since the last [`Recorder::take`].
     pub fn all(&self) -> Vec<Sent> {
-        self.lock().clone()
+        let log = self.lock();
+        log.sent[log.taken..].to_vec()
     }
 
     /// Every right that was made use of.
@@ -133,10 +145,23 @@ impl Recorder {
 
     /// As [`Recorder::all`], and begins anew.
     pub fn take(&self) -> Vec<Sent> {
-        std::mem::take(&mut *self.lock())
+        let mut log = self.lock();
+        let new = log.sent[log.taken..].to_vec();
+        log.taken = log.sent.len();
+        new
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Sent>> {
+    /// Everything since the start, whatever was taken.
+    pub fn history(&self) -> Vec<Sent> {
+        self.lock().sent.clone()
+    }
+
+    /// How much that is.
+    pub fn count(&self) -> usize {
+        self.lock().sent.len()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Log> {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

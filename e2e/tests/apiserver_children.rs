@@ -8,23 +8,12 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use workerapp_api::{WorkerApp, condition::ConditionType, names};
 use workerapp_e2e::{
-    Fixture, Operator, app,
+    Fixture, app,
     fixture::{Namespaced, SILENCE},
 };
 
 fn scaled() -> Value {
     app(json!({ "autoscaling": { "minReplicas": 1, "maxReplicas": 5, "cpu": { "averageUtilization": 50 } } }))
-}
-
-/// An operator and an app that has come to rest.
-async fn settled(spec: Value) -> Result<(Fixture, Operator)> {
-    let fixture = Fixture::new().await?;
-    let operator = fixture.operator().await?;
-    fixture.apply("shop", spec).await?;
-    fixture.until_reconciled("shop").await?;
-    fixture.until_quiet(&operator).await?;
-    operator.recorder.take();
-    Ok((fixture, operator))
 }
 
 #[tokio::test]
@@ -46,7 +35,7 @@ async fn a_new_app_costs_three_applies_and_two_status_writes() -> Result<()> {
 
 #[tokio::test]
 async fn spin_operator_149_what_is_changed_by_hand_comes_back() -> Result<()> {
-    let (fixture, operator) = settled(scaled()).await?;
+    let (fixture, operator) = Fixture::settled(scaled()).await?;
 
     let image = json!({ "spec": { "template": { "spec": { "containers": [{ "name": "app", "image": "other:1" }] } } } });
     fixture.strategic::<Deployment>("shop", image).await?;
@@ -90,7 +79,7 @@ async fn opentelemetry_operator_2568_what_is_deleted_by_hand_comes_back() -> Res
         fixture.until_is("shop", "a new one", |object: &K| object.uid() != before).await?;
         Ok(())
     }
-    let (fixture, operator) = settled(scaled()).await?;
+    let (fixture, operator) = Fixture::settled(scaled()).await?;
     comes_back::<HorizontalPodAutoscaler>(&fixture).await?;
     comes_back::<Service>(&fixture).await?;
     comes_back::<Deployment>(&fixture).await?;
@@ -101,7 +90,7 @@ async fn opentelemetry_operator_2568_what_is_deleted_by_hand_comes_back() -> Res
 
 #[tokio::test]
 async fn starrocks_operator_223_the_autoscaler_goes_with_its_spec_and_is_deleted_once() -> Result<()> {
-    let (fixture, operator) = settled(scaled()).await?;
+    let (fixture, operator) = Fixture::settled(scaled()).await?;
     fixture.apply("shop", app(json!({}))).await?;
     fixture.until("shop", "its end", |hpa: Option<&HorizontalPodAutoscaler>| hpa.is_none()).await?;
     fixture.until_reconciled("shop").await?;
@@ -246,7 +235,7 @@ async fn kubernetes_124307_apps_with_alike_names_have_pods_of_their_own() -> Res
 
 #[tokio::test]
 async fn infinispan_operator_1736_the_spec_stays_as_it_was_written() -> Result<()> {
-    let (fixture, operator) = settled(scaled()).await?;
+    let (fixture, operator) = Fixture::settled(scaled()).await?;
     let app = fixture.raw::<WorkerApp>("shop").await?;
     ensure!(app["spec"] == scaled(), "{}", app["spec"]);
     ensure!(app["metadata"]["finalizers"].is_null());
@@ -300,7 +289,7 @@ async fn an_app_with_odd_values_everywhere_is_settled_also_after_a_restart() -> 
         } },
         "metadata": { "pod": { "labels": { "a": "b" }, "annotations": { "empty": "" } }, "service": { "annotations": { "x": "y: 'z'" } } },
     }));
-    let (fixture, operator) = settled(spec).await?;
+    let (fixture, operator) = Fixture::settled(spec).await?;
     operator.stop().await?;
     // The second operator knows nothing of the first one's writes.
     let operator = fixture.operator().await?;
@@ -341,7 +330,7 @@ async fn a_spec_can_change_between_things_that_exclude_each_other() -> Result<()
 
 #[tokio::test]
 async fn dapr_7813_kubernetes_79365_the_autoscaler_measures_the_apps_own_container() -> Result<()> {
-    let (fixture, operator) = settled(scaled()).await?;
+    let (fixture, operator) = Fixture::settled(scaled()).await?;
     let autoscaler: HorizontalPodAutoscaler = fixture.api().get("shop").await?;
     let metrics = autoscaler.spec.metrics.unwrap_or_default();
     ensure!(metrics.len() == 1, "{metrics:?}");

@@ -5,18 +5,9 @@ use k8s_openapi::api::{apps::v1::Deployment, autoscaling::v2::HorizontalPodAutos
 use serde_json::{Value, json};
 use workerapp_api::condition::ConditionType;
 use workerapp_e2e::{
-    Fixture, Operator, app,
+    Fixture, app,
     fixture::{Namespaced, SILENCE},
 };
-
-async fn settled(spec: Value) -> Result<(Fixture, Operator)> {
-    let fixture = Fixture::new().await?;
-    let operator = fixture.operator().await?;
-    fixture.apply("shop", spec).await?;
-    fixture.until_reconciled("shop").await?;
-    fixture.until_quiet(&operator).await?;
-    Ok((fixture, operator))
-}
 
 async fn replicas(fixture: &Fixture) -> Result<Value> {
     Ok(fixture.raw::<Deployment>("shop").await?["spec"]["replicas"].clone())
@@ -65,7 +56,7 @@ async fn hpa_operator_11_a_deployment_of_somebody_else_gets_no_autoscaler() -> R
 
 #[tokio::test]
 async fn what_is_added_to_a_selector_goes_again() -> Result<()> {
-    let (fixture, operator) = settled(app(json!({ "nodeSelector": { "disk": "fast" } }))).await?;
+    let (fixture, operator) = Fixture::settled(app(json!({ "nodeSelector": { "disk": "fast" } }))).await?;
     fixture.merge::<Service>("shop", json!({ "spec": { "selector": { "tier": "gold" } } })).await?;
     until_json::<Service>(&fixture, "its selector", |service| {
         service["spec"]["selector"].get("tier").is_none()
@@ -82,7 +73,7 @@ async fn what_is_added_to_a_selector_goes_again() -> Result<()> {
 
 #[tokio::test]
 async fn edits_that_cannot_be_merged_away_are_undone() -> Result<()> {
-    let (fixture, operator) = settled(app(json!({}))).await?;
+    let (fixture, operator) = Fixture::settled(app(json!({}))).await?;
     let before = fixture.raw::<Service>("shop").await?["spec"]["ports"].clone();
 
     let mut moved = before.clone();
@@ -115,7 +106,7 @@ async fn edits_that_cannot_be_merged_away_are_undone() -> Result<()> {
 
 #[tokio::test]
 async fn llmkube_484_replicas_wait_until_a_dropped_autoscaler_is_gone() -> Result<()> {
-    let (fixture, operator) = settled(scaled(3)).await?;
+    let (fixture, operator) = Fixture::settled(scaled(3)).await?;
     until_json::<Deployment>(&fixture, "three pods", |deployment| deployment["spec"]["replicas"] == 3)
         .await?;
     let held = json!({ "metadata": { "finalizers": ["example.com/held"] } });
@@ -135,7 +126,7 @@ async fn llmkube_484_replicas_wait_until_a_dropped_autoscaler_is_gone() -> Resul
 
 #[tokio::test]
 async fn starrocks_operator_223_an_autoscaler_without_our_label_is_dropped_too() -> Result<()> {
-    let (fixture, operator) = settled(scaled(3)).await?;
+    let (fixture, operator) = Fixture::settled(scaled(3)).await?;
     until_json::<Deployment>(&fixture, "three pods", |deployment| deployment["spec"]["replicas"] == 3)
         .await?;
     operator.stop().await?;
@@ -150,7 +141,7 @@ async fn starrocks_operator_223_an_autoscaler_without_our_label_is_dropped_too()
 
 #[tokio::test]
 async fn an_autoscaler_never_starts_from_no_pods() -> Result<()> {
-    let (fixture, operator) = settled(app(json!({ "replicas": 0 }))).await?;
+    let (fixture, operator) = Fixture::settled(app(json!({ "replicas": 0 }))).await?;
     fixture.apply("shop", scaled(2)).await?;
     until_json::<Deployment>(&fixture, "two pods", |deployment| deployment["spec"]["replicas"] == 2).await?;
     fixture.end(operator).await

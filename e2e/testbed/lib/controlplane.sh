@@ -82,7 +82,8 @@ start_controller_manager() {
     --cluster-signing-cert-file="$pki/ca.crt" --cluster-signing-key-file="$pki/ca.key" \
     --use-service-account-credentials --leader-elect=false --flex-volume-plugin-dir="$STATE/volume-plugins" \
     --horizontal-pod-autoscaler-sync-period=5s --horizontal-pod-autoscaler-cpu-initialization-period=20s \
-    --horizontal-pod-autoscaler-initial-readiness-delay=10s
+    --horizontal-pod-autoscaler-initial-readiness-delay=10s \
+    --kube-api-qps=200 --kube-api-burst=300 # many tests at the same time, and one apiserver that has nothing else to do
 }
 
 start_scheduler() {

@@ -324,7 +324,8 @@ impl Controller {
                     metrics.error(error.reason());
                 }
                 let longest = errors.iter().filter_map(Error::longest_wait).min();
-                self.queue.add_after(&key, self.backoff.next(&key, longest));
+                let shortest = errors.iter().filter_map(Error::shortest_wait).max().unwrap_or_default();
+                self.queue.add_after(&key, self.backoff.next(&key, longest).max(shortest));
                 "failed"
             }
             Err(panic) => {

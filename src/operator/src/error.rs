@@ -137,6 +137,8 @@ pub enum Error {
         name: String,
         /// What was seen.
         message: String,
+        /// How long the API server asked to be left alone.
+        retry_after: Option<Duration>,
     },
 }
 
@@ -183,12 +185,22 @@ impl Error {
         }
     }
 
+    /// The shortest wait until it is tried again.
+    pub fn shortest_wait(&self) -> Option<Duration> {
+        match self {
+            Self::ApiUnavailable { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
     /// What the API server answered when `kind` `name` was written, or what kept it from answering.
     pub fn from_write(kind: Kind, namespace: &str, name: &str, error: kube::Error) -> Self {
         let name = name.to_owned();
         let status = match error {
             kube::Error::Api(status) => status,
-            other => return Self::ApiUnavailable { kind, name, message: chain(&other) },
+            other => {
+                return Self::ApiUnavailable { kind, name, message: chain(&other), retry_after: None };
+            }
         };
         let message = status.message.clone();
         let cause = |wanted: &str| {
@@ -214,7 +226,11 @@ impl Error {
             {
                 Self::Rejected { kind, name, message }
             }
-            code => Self::ApiUnavailable { kind, name, message: format!("{message} ({code})") },
+            code => {
+                let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+                let retry_after = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
+                Self::ApiUnavailable { kind, name, message: format!("{message} ({code})"), retry_after }
+            }
         }
     }
 }

@@ -318,8 +318,9 @@ async fn patch(
 ) -> kube::Result<(Arc<Object>, Change)> {
     let api = kind.api(&context.client, Some(&owner.key.namespace));
     let params = PatchParams::apply(manager).force();
+    let writing = context.caches[kind].writing(&owner.key);
     let answer: DynamicObject = bounded(api.patch(&owner.key.name, &params, &Patch::Apply(body))).await?;
-    Ok(context.caches[kind].insert(Object::new(kind, answer)))
+    Ok(writing.answered(Object::new(kind, answer)))
 }
 
 /// Deletes a child that the spec no longer asks for: only the very object that was seen, and only if it is the app's. The API server

@@ -26,7 +26,7 @@ pub enum Change {
     Changed,
     /// Nothing that the operator looks at differs.
     Same,
-    /// It is older than what is there.
+    /// It is older than what is there, or is there no more.
     Stale,
 }
 
@@ -44,6 +44,8 @@ struct State {
     of_app: HashMap<Key, BTreeSet<Key>>,
     /// Where the kind can't be read: in these namespaces, or everywhere (`None`).
     unreadable: HashSet<Option<String>>,
+    /// The objects to which a write is under way, and whether they went since it began.
+    writing: HashMap<Key, bool>,
 }
 
 impl Cache {
@@ -87,10 +89,25 @@ impl Cache {
         self.len() == 0
     }
 
-    /// Takes in an object from a watch or from the answer to a write, unless a newer one is there: an answer can
-    /// overtake the watch, and the watch then brings the past.
+    /// A write to this object begins; its answer goes to what is returned. Nobody else writes to the object meanwhile.
+    pub fn writing(&self, key: &Key) -> Writing<'_> {
+        write(&self.state).writing.insert(key.clone(), false);
+        Writing { cache: self, key: key.clone() }
+    }
+
+    /// Takes in an object from a watch, unless a newer one is there: an answer can overtake the watch, and the watch then brings
+    /// the past.
     pub fn insert(&self, object: Object) -> (Arc<Object>, Change) {
         let mut state = write(&self.state);
+        // The watch can be the faster one, too. Of an app only the status is written, and that is no news to whoever writes it.
+        let own = self.kind == Kind::WorkerApp
+            && state.writing.contains_key(&object.key)
+            && state.objects.get(&object.key).is_some_and(|known| known.content == object.content);
+        let (object, change) = self.insert_in(&mut state, object);
+        (object, if own && change == Change::Changed { Change::Same } else { change })
+    }
+
+    fn insert_in(&self, state: &mut State, object: Object) -> (Arc<Object>, Change) {
         let change = match state.objects.get(&object.key) {
             Some(known) if known.newer_than(&object) => return (Arc::clone(known), Change::Stale),
             Some(known) if known.same_as(&object) => Change::Same,
@@ -110,6 +127,9 @@ impl Cache {
     /// Forgets an object that was deleted; one of the same name that was made since stays.
     pub fn remove(&self, key: &Key, uid: &str) -> Option<Arc<Object>> {
         let mut state = write(&self.state);
+        if let Some(gone) = state.writing.get_mut(key) {
+            *gone = true;
+        }
         state.objects.get(key).filter(|known| *known.uid == *uid)?;
         let object = state.objects.remove(key)?;
         state.leave(&object);
@@ -144,7 +164,35 @@ impl Cache {
             state.objects.remove(&object.key);
             state.leave(object);
         }
+        for (key, gone) in &mut state.writing {
+            *gone |= in_scope(key) && !listed.contains(key);
+        }
         gone
+    }
+}
+
+/// A write that is under way.
+#[derive(Debug)]
+pub struct Writing<'a> {
+    cache: &'a Cache,
+    key: Key,
+}
+
+impl Writing<'_> {
+    /// Takes in the answer, unless a newer object is there, or the object went meanwhile: it would come back to the cache alone, and no
+    /// event would ever take it from there again.
+    pub fn answered(self, object: Object) -> (Arc<Object>, Change) {
+        let mut state = write(&self.cache.state);
+        match state.writing.get(&self.key) {
+            Some(true) => (Arc::new(object), Change::Stale),
+            _ => self.cache.insert_in(&mut state, object),
+        }
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        write(&self.cache.state).writing.remove(&self.key);
     }
 }
 
@@ -182,5 +230,38 @@ impl std::ops::Index<Kind> for Caches {
     fn index(&self, kind: Kind) -> &Cache {
         // `Kind::ALL` lists the kinds in the order of their definition.
         &self.0[kind as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use serde_json::json;
+
+    use super::{Cache, Change, Key, Object};
+    use crate::kind::Kind;
+
+    fn object(version: &str) -> Object {
+        let metadata = json!({ "namespace": "ns", "name": "shop", "uid": "u", "resourceVersion": version });
+        Object::new(Kind::Service, serde_json::from_value(json!({ "metadata": metadata })).unwrap())
+    }
+
+    #[test]
+    fn an_answer_that_comes_after_its_objects_end_does_not_bring_it_back() {
+        let key = Key::new("ns", "shop");
+        let deleted: fn(&Cache, &Key) = |cache, key| drop(cache.remove(key, "u"));
+        let not_listed: fn(&Cache, &Key) = |cache, _| drop(cache.retain(None, &HashSet::new()));
+        for end in [deleted, not_listed] {
+            let cache = Cache::new(Kind::Service);
+            cache.insert(object("1"));
+            let writing = cache.writing(&key);
+            end(&cache, &key);
+            assert_eq!(writing.answered(object("2")).1, Change::Stale);
+            assert!(cache.is_empty());
+            // The next write begins anew.
+            assert_eq!(cache.writing(&key).answered(object("3")).1, Change::Changed);
+            assert_eq!(cache.len(), 1);
+        }
     }
 }

@@ -75,7 +75,7 @@ impl Watch {
                         let wait = self.failed(&error, failures);
                         failures += 1;
                         tokio::time::sleep(wait.mul_f64(1.0 - fastrand::f64() / 4.0)).await;
-                        if refused(&error) {
+                        if refused(&error) || expired(&error) {
                             // Begun anew with a list: that it succeeds is how it is known that it is permitted again.
                             break;
                         }
@@ -176,8 +176,8 @@ impl Watch {
                 }
                 return wait(failures);
             }
-            // The list has become too old, which happens after a pause: a new one follows at once.
-            Some(410) => return Duration::ZERO,
+            // The list has become too old, which happens after a pause: a new one follows at once, unless that is too old as well.
+            Some(410) if failures == 0 => return Duration::ZERO,
             _ => {}
         }
         let text = chain(error);
@@ -231,6 +231,11 @@ fn wait(failures: u32) -> Duration {
 /// Whether it is a matter of permissions.
 fn refused(error: &watcher::Error) -> bool {
     matches!(code(error), Some(401 | 403))
+}
+
+/// Whether the moment since which changes are asked for is too long ago. The library would ask for the same again and again.
+fn expired(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(_)) && code(error) == Some(410)
 }
 
 /// The HTTP status with which the API server answered.

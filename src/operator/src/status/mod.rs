@@ -176,11 +176,12 @@ async fn write(context: &Context, object: &Object, status: &WorkerAppStatus) -> 
     });
     let api = Kind::WorkerApp.api(&context.client, Some(&object.key.namespace));
     let params = PatchParams::apply(names::FIELD_MANAGER).force();
+    let writing = context.caches[Kind::WorkerApp].writing(&object.key);
     let answer: Result<DynamicObject, _> =
         bounded(api.patch_status(&object.key.name, &params, &Patch::Apply(&body))).await;
     match answer {
         Ok(answer) => {
-            context.caches[Kind::WorkerApp].insert(Object::new(Kind::WorkerApp, answer));
+            writing.answered(Object::new(Kind::WorkerApp, answer));
             Ok(())
         }
         // It was deleted meanwhile: there is nothing left to tell.
