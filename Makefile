@@ -38,12 +38,12 @@ demo: ## a real cluster, the operator, a Next.js app served in four ways, load u
 demo-down: ## remove what the demo started
 	@e2e/testbed/testbed down
 
-
 bench-supervisor: ## the supervisor beside node:cluster, pm2 and Watt; QUICK=1: short
 	@e2e/bench-supervisor/run
 
 bench-autoscale: ## how fast an app gets its pods after a step of load, by signal; QUICK=1: one round
 	@e2e/bench-autoscale/run
+
 bench-operator: ## the operator beside a bare loop that makes the same writes; QUICK=1: short
 	@e2e/bench-operator/run
 

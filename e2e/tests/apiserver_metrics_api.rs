@@ -19,7 +19,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use workerapp_e2e::{
-    Fixture, cluster,
+    Fixture, app, cluster,
     fixture::PATIENCE,
     metrics_api::{
         self, FOREIGN, MetricsApi, NAME, Supervisor, containers, eventually, labels, pod, raw, registered,
@@ -359,4 +359,37 @@ async fn kubernetes_83332_nothing_dead_is_left_behind() -> Result<()> {
     metrics_api::until_unregistered(&client).await?;
     namespaces_still_go(&client).await.context("after its Deployment was scaled to 0")?;
     again.remove().await
+}
+
+/// `kubernetes_119788`, `kubernetes_61007`: one metric that is unknown blocks scale-down for ever.
+#[tokio::test]
+async fn kubernetes_119788_an_app_scales_on_a_metric_only_while_somebody_serves_it() -> Result<()> {
+    let _turn = metrics_api::turn().await?;
+    let fixture = Fixture::new().await?;
+    let operator = fixture.operator().await?;
+    let autoscaling = json!({ "maxReplicas": 4, "inFlight": { "averageValue": 20 } });
+    fixture.apply("shop", app(json!({ "autoscaling": autoscaling }))).await?;
+    let scales_on = async |kind: &str| {
+        let what = format!("the autoscaler to go by {kind} alone");
+        let goes_by = |autoscaler: &HorizontalPodAutoscaler| {
+            let metrics = autoscaler.spec.metrics.iter().flatten();
+            metrics.map(|metric| metric.type_.as_str()).eq([kind])
+        };
+        fixture.until_is::<HorizontalPodAutoscaler>("shop", &what, goes_by).await
+    };
+    scales_on("ContainerResource").await?;
+    let told = fixture.until_reconciled("shop").await?.message;
+    ensure!(told.contains("autoscaling.inFlight") && told.contains("scales on CPU alone"), "{told}");
+
+    let api = MetricsApi::start(&fixture).await?;
+    scales_on("Pods").await?;
+    eventually("the warning to go", async || {
+        let told = fixture.until_reconciled("shop").await?.message;
+        ensure!(!told.contains("inFlight"), "{told}");
+        Ok(())
+    })
+    .await?;
+    api.uninstall().await?;
+    scales_on("ContainerResource").await?;
+    fixture.end(operator).await
 }

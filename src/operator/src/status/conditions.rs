@@ -244,6 +244,9 @@ fn remedy(words: &str) -> (Reason, &'static str) {
         let remedy =
             "is metrics-server installed? `kubectl get apiservice v1beta1.metrics.k8s.io` must say True";
         (Reason::MetricsUnavailable, remedy)
+    } else if words.contains("custom metrics API") || words.contains("custom.metrics.k8s.io") {
+        let remedy = "do the pods tell it (docs/autoscaling.md), and does `kubectl get apiservice v1beta2.custom.metrics.k8s.io` say True?";
+        (Reason::MetricsUnavailable, remedy)
     } else if words.contains("missing request for cpu") {
         (Reason::MetricsUnavailable, "set spec.resources.requests.cpu")
     } else {
