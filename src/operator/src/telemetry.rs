@@ -6,7 +6,8 @@ use crate::cli::LogFormat;
 
 /// What is logged unless `RUST_LOG` says otherwise. The client library repeats what the operator itself says about
 /// watches and about an API server that can't be reached, for each try.
-const DEFAULT_FILTER: &str = "info,kube_runtime=off,kube_client=warn,kube_client::client::builder=off";
+const DEFAULT_FILTER: &str =
+    "info,kube_runtime=off,kube_client=warn,kube_client::client=off,kube_client::client::auth=warn";
 
 /// Starts logging. A second call in the same process changes nothing.
 pub fn start(format: LogFormat) {
