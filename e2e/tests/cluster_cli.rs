@@ -204,7 +204,7 @@ async fn restart_replaces_every_pod() -> Result<()> {
         here(nodes, &["restart", "shop"]).await?.well()?;
         eventually("another pod", async || {
             let pods = nodes.all_pods("shop").await?;
-            ensure!(pods.iter().any(|pod| pod_is_ready(pod) && pod.name_any() != old), "{} still", old);
+            ensure!(pods.iter().any(|pod| pod_is_ready(pod) && pod.name_any() != old), "{old} still");
             Ok(())
         })
         .await
