@@ -82,6 +82,14 @@ impl MetricsApi {
     /// # Errors
     /// If the cluster can't be reached.
     pub async fn launch(fixture: &Fixture) -> Result<Self> {
+        Self::launch_with(fixture, Duration::ZERO).await
+    }
+
+    /// The same, with a time for which it goes on serving after it was told to stop.
+    ///
+    /// # Errors
+    /// If the cluster can't be reached.
+    pub async fn launch_with(fixture: &Fixture, lame_duck: Duration) -> Result<Self> {
         let config = cluster::config().await?;
         // The API server connects from where it runs, which on the testbed is where tests run too.
         let host = config.cluster_url.host().context("the API server has no host")?.to_owned();
@@ -112,7 +120,7 @@ impl MetricsApi {
             namespaces: vec![namespace.clone()],
             interval: Duration::from_secs(1),
             place,
-            lame_duck: Duration::ZERO,
+            lame_duck,
         };
         let stop = CancellationToken::new();
         let task = tokio::spawn(workerapp_adapter::run(config, client.clone(), api, plain, stop.clone()));
@@ -124,7 +132,15 @@ impl MetricsApi {
     /// # Errors
     /// If that takes too long.
     pub async fn start(fixture: &Fixture) -> Result<Self> {
-        let api = Self::launch(fixture).await?;
+        Self::launch(fixture).await?.serving().await
+    }
+
+    /// Waits until the API server answers by it.
+    ///
+    /// # Errors
+    /// If that takes too long.
+    pub async fn serving(self) -> Result<Self> {
+        let api = self;
         for version in VERSIONS {
             eventually("the API server to answer by the metrics API", async || {
                 raw(&api.client, &format!("/apis/{GROUP}/{version}")).await.map(drop)
@@ -155,9 +171,9 @@ impl MetricsApi {
     /// If it doesn't end.
     pub async fn stop(self) -> Result<()> {
         self.stop.cancel();
-        tokio::time::timeout(Duration::from_secs(15), self.task)
+        tokio::time::timeout(Duration::from_secs(30), self.task)
             .await
-            .context("it did not stop in 15 s")???;
+            .context("it did not stop in 30 s")???;
         Ok(())
     }
 

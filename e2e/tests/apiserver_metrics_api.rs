@@ -353,7 +353,8 @@ async fn kubernetes_83332_nothing_dead_is_left_behind() -> Result<()> {
         run("kubectl", &["-n", &again.namespace, "delete", kind, NAME]).await?;
     }
     run("kubectl", &["delete", "clusterrole", &format!("{}-{NAME}", again.namespace)]).await?;
-    let api = MetricsApi::start(&again).await?;
+    // Longer than it takes until the APIServices are looked at again: they must not be made anew meanwhile.
+    let api = MetricsApi::launch_with(&again, Duration::from_secs(13)).await?.serving().await?;
     let client = again.client.clone();
     api.stop().await?;
     metrics_api::until_unregistered(&client).await?;

@@ -137,7 +137,7 @@ pub async fn run(
         }
     });
     let registrar = Arc::new(Registrar { client: client.clone(), place });
-    background.spawn({
+    let registering = tokio::spawn({
         let (registrar, metrics) = (Arc::clone(&registrar), Arc::clone(&metrics));
         async move { register(&registrar, &host, &metrics, &identity_into, &registration_into).await }
     });
@@ -151,6 +151,9 @@ pub async fn run(
     ));
 
     stop.cancelled().await;
+    // What is removed below must not be made anew. That it was aborted is no error.
+    registering.abort();
+    drop(registering.await);
     // While the API server still sends requests here they are answered.
     tokio::join!(registrar.leave(), tokio::time::sleep(lame_duck));
     ended.cancel();
