@@ -54,7 +54,7 @@ impl Cluster {
         Ok(Self { client, concurrency: arguments.concurrency, program, logs, started: AtomicUsize::new(0) })
     }
 
-    /// A number that no operator had before.
+    /// A number that nobody had before.
     pub(crate) fn number(&self) -> usize {
         self.started.fetch_add(1, Ordering::Relaxed)
     }

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// From one edit to the next.
-const PACE: Duration = Duration::from_millis(25);
+const PACE: Duration = Duration::from_millis(50);
 /// How long the last edits may take.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -117,6 +117,8 @@ impl Edits {
 /// Watches the Deployments for what was edited.
 struct Watch {
     namespace: String,
+    /// In every value, so that none is one that an app had before.
+    run: usize,
     state: Arc<Mutex<State>>,
     senders: Mutex<JoinSet<Result<()>>>,
     watching: JoinHandle<Result<()>>,
@@ -147,7 +149,13 @@ impl Watch {
             }
             anyhow::bail!("the watch ended")
         });
-        Ok(Self { namespace: namespace.into(), state, senders: Mutex::default(), watching })
+        Ok(Self {
+            namespace: namespace.into(),
+            run: cluster.number(),
+            state,
+            senders: Mutex::default(),
+            watching,
+        })
     }
 
     /// Sends an edit, and doesn't wait for the answer.
@@ -155,7 +163,7 @@ impl Watch {
         let value = {
             let mut state = lock(&self.state);
             state.edits += 1;
-            let value = format!("{}", state.edits);
+            let value = format!("{}-{}", self.run, state.edits);
             state.open.insert(name(app), (value.clone(), Instant::now()));
             value
         };
