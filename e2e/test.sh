@@ -65,7 +65,7 @@ end_to_end() {
   trap 'end_cluster' EXIT
   "$testbed" up "$2"
   [ "$2" = 0 ] || prepare_nodes
-  "$testbed" exec env CARGO_NET_OFFLINE=true cargo test --locked -p workerapp-e2e --test "$pattern" || {
+  "$testbed" exec env CARGO_NET_OFFLINE=true cargo test --locked --no-fail-fast -p workerapp-e2e --test "$pattern" || {
     result=$?
     [ "$2" = 0 ] || diagnosis
     return $result

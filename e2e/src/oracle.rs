@@ -290,6 +290,11 @@ fn has_condition(status: &Value, type_: &str) -> bool {
     status["conditions"].as_array().into_iter().flatten().any(|condition| condition["type"] == type_)
 }
 
+fn is_false(status: &Value, type_: &str) -> bool {
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == type_ && condition["status"] == "False")
+}
+
 /// What outlives its owner, if anything does.
 fn orphan(objects: &[(&'static str, Value)]) -> Option<String> {
     let uids: BTreeSet<_> = objects.iter().map(|(_, object)| text(&object["metadata"]["uid"])).collect();
@@ -322,7 +327,9 @@ fn unfinished(objects: &[(&'static str, Value)]) -> Option<String> {
             "HorizontalPodAutoscaler" => {
                 let few = replicas(&spec["scaleTargetRef"]["name"])
                     .is_some_and(|now| now < number(&spec["minReplicas"]));
-                (few || !has_condition(status, "ScalingActive")).then_some("has still to act")
+                // One without its target gets no further than to say that.
+                let acted = has_condition(status, "ScalingActive") || is_false(status, "AbleToScale");
+                (few || !acted).then_some("has still to act")
             }
             _ => None,
         }

@@ -72,8 +72,9 @@ async fn a_namespace_that_is_not_there_is_told_and_holds_up_no_other() -> Result
     until_readyz(operator.address, 200, &["ok"]).await?;
     late.apply("shop", app(json!({}))).await?;
     late.until_reconciled("shop").await?;
+    operator.stop().await?;
     late.remove().await?;
-    fixture.end(operator).await
+    fixture.remove().await
 }
 
 #[tokio::test]

@@ -9,10 +9,11 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _};
-use kube::api::ListParams;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use kube::{ResourceExt as _, api::ListParams};
 use serde_json::json;
 use tokio::process::Command;
-use workerapp_api::{ConditionStatus, WorkerApp, condition::ConditionType};
+use workerapp_api::{ConditionStatus, WorkerApp, condition::ConditionType, names};
 use workerapp_e2e::{Fixture, Program, app, fixture::condition, operator::get};
 
 const APPS: usize = 500;
@@ -20,6 +21,10 @@ const APPS: usize = 500;
 const AWAY: Duration = Duration::from_mins(1);
 /// By when all is as it should be once it is back.
 const SETTLED: Duration = Duration::from_secs(30);
+/// By when the cluster's own controllers work again: their watches wait for up to a minute between two attempts.
+const CONTROLLERS: Duration = Duration::from_mins(3);
+/// The app by which that is seen.
+const LATE: &str = "late";
 /// How many lines may be logged meanwhile.
 const LINES: usize = 8;
 
@@ -54,6 +59,28 @@ async fn alive(program: &Program) -> Result<usize> {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     Ok(answered)
+}
+
+/// The cluster's own controllers need longer than the operator, and the tests that follow need them.
+async fn controllers_are_back(fixture: &Fixture) -> Result<()> {
+    let there = |wanted: bool, what: &'static str| async move {
+        let begun = Instant::now();
+        while fixture.api::<ReplicaSet>().list(&ListParams::default()).await?.items.iter().any(is_late)
+            != wanted
+        {
+            ensure!(begun.elapsed() < CONTROLLERS, "{what} for {CONTROLLERS:?}");
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+        anyhow::Ok(())
+    };
+    fixture.apply(LATE, app(json!({ "replicas": 1 }))).await?;
+    there(true, "no controller made a ReplicaSet").await?;
+    fixture.delete::<WorkerApp>(LATE).await?;
+    there(false, "no controller collected garbage").await
+}
+
+fn is_late(replica_set: &ReplicaSet) -> bool {
+    replica_set.labels().get(names::LABEL_INSTANCE).is_some_and(|name| name == LATE)
 }
 
 #[tokio::test]
@@ -105,6 +132,7 @@ async fn with_500_apps_it_outlives_a_minute_without_the_api_server_and_is_done_s
     ensure!(said.iter().any(|line| line.contains("the API server can't be reached")), "{said:#?}");
     ensure!(said.len() <= LINES, "{} lines: {said:#?}", said.len());
     ensure!(program.log().contains("can be reached again"), "{}", program.log());
+    controllers_are_back(&fixture).await?;
     let (status, _) = program.end("TERM").await?;
     ensure!(status.success(), "{status}");
     fixture.remove().await.context("the namespace can't be deleted")
