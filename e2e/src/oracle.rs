@@ -323,6 +323,8 @@ fn unfinished(objects: &[(&'static str, Value)]) -> Option<String> {
             {
                 Some("has a new spec")
             }
+            // Whose pods are refused tries again after waits that grow to minutes.
+            "ReplicaSet" if has_condition(status, "ReplicaFailure") => None,
             "ReplicaSet" if number(&status["replicas"]) != number(&spec["replicas"]) => Some("lacks pods"),
             "HorizontalPodAutoscaler" => {
                 let few = replicas(&spec["scaleTargetRef"]["name"])
