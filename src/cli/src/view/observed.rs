@@ -90,7 +90,9 @@ fn pod(before: &Seen, after: &Seen, pod: &SeenPod, seconds: f64) -> Pod {
         node: pod.look.pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
         restarts: containers + workers,
         probe_failures: unhealthy(&after.events, &name).saturating_sub(unhealthy(&before.events, &name)),
-        requests: accounts.and_then(|(before, now)| Some(requests(now)?.saturating_sub(requests(before)?))),
+        requests: accounts.and_then(|(before, now)| {
+            Some(requests(now)?.saturating_sub(requests(before).unwrap_or_default()))
+        }),
         used_cores: accounts.map(|(before, now)| (cpu_seconds(now) - cpu_seconds(before)).max(0.0) / seconds),
         throttled_percent: throttled,
         name,
@@ -107,7 +109,8 @@ fn workers<'a>(before: &'a Seen, pod: &'a SeenPod, seconds: f64) -> impl Iterato
             account.processes.iter().find(|was| was.id == process.id && was.pid == process.pid)
         });
         let requests = was.and_then(|was| {
-            Some(process.node.as_ref()?.requests.saturating_sub(was.node.as_ref()?.requests))
+            let before = was.node.as_ref().map_or(0, |node| node.requests);
+            Some(process.node.as_ref()?.requests.saturating_sub(before))
         });
         Worker {
             pod: name.clone(),
@@ -118,9 +121,10 @@ fn workers<'a>(before: &'a Seen, pod: &'a SeenPod, seconds: f64) -> impl Iterato
     })
 }
 
-/// `None` unless every worker tells.
+/// `None` where no worker tells. One of Node begins to with its first request.
 fn requests(account: &Account) -> Option<u64> {
-    account.processes.iter().map(|process| process.node.as_ref().map(|node| node.requests)).sum()
+    let told = account.processes.iter().filter_map(|process| process.node.as_ref());
+    told.map(|node| node.requests).reduce(|sum, more| sum + more)
 }
 
 fn cpu_seconds(account: &Account) -> f64 {

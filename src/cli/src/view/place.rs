@@ -43,9 +43,15 @@ pub(crate) fn urls(service: &Service, port: &ServicePort, hosts: &[String]) -> V
     }
 }
 
-/// The URL inside the cluster.
+/// The URL inside the cluster: by address, which needs no name service and is not looked up during a measurement.
 pub(crate) fn cluster_url(service: &Service, port: &ServicePort) -> String {
-    url(&format!("{}.{}.svc", service.name_any(), service.namespace().unwrap_or_default()), port.port)
+    let address = service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref());
+    match address.filter(|address| !address.is_empty() && *address != "None") {
+        Some(address) => url(address, port.port),
+        None => {
+            url(&format!("{}.{}.svc", service.name_any(), service.namespace().unwrap_or_default()), port.port)
+        }
+    }
 }
 
 fn load_balancers(service: &Service) -> Vec<String> {
