@@ -160,7 +160,7 @@ async fn bench_finds_the_annotated_services_and_sees_their_pods() -> Result<()> 
 async fn bench_in_the_cluster_leaves_nothing_behind() -> Result<()> {
     on_nodes("cli-job", async |nodes| {
         nodes.serve_app("shop", hello(json!({ "replicas": 1 }))).await?;
-        let flags = ["bench", "--in-cluster", "-c", "2", "-d", "1s", "--warm-up", "500ms", "-o", "json"];
+        let flags = ["bench", "--in-cluster", "-c", "2", "-d", "1s", "--warm-up", "5s", "-o", "json"];
         let said = here(nodes, &flags).await?;
         ensure!(matches!(said.code, 0 | 3), "{said:?}");
         let results = said.json()?;

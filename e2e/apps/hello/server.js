@@ -66,7 +66,8 @@ const server = http.createServer((request, response) => {
 })
 
 function listen() {
-  const port = Number(env.HELLO_PORT ?? env.PORT ?? 3000)
+  // Where a Service is called hello, Kubernetes sets HELLO_PORT to an address.
+  const port = Number(env.HELLO_PORT) || Number(env.PORT ?? 3000)
   const host = env.HELLO_HOST ?? env.HOSTNAME ?? '0.0.0.0'
   server.listen(port, host, () => console.log(`process ${process.pid} listens on ${host}:${port}`))
 }
