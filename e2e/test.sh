@@ -100,6 +100,8 @@ apiserver() {
   export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
   end_to_end watapi 0 'apiserver_*'
   "$testbed" exec "$here/chart/test"
+  # Last: the cluster's own controllers need minutes to get over it.
+  "$testbed" exec env CARGO_NET_OFFLINE=true cargo test --locked -p workerapp-e2e --test outage
 }
 
 cluster() {
