@@ -29,8 +29,9 @@ use crate::{
 
 pub use k8s_openapi::api::core::v1::Pod;
 
-/// How long anything may take before a test gives up on it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take before a test gives up on it. The garbage collector looks for new kinds every 30 s, and deletes nothing of a
+/// WorkerApp before.
+pub const PATIENCE: Duration = Duration::from_mins(1);
 /// A window of silence that is longer than every timer in play of a settled app but the resync.
 pub const SILENCE: Duration = Duration::from_secs(3);
 /// The beginning of the names of all namespaces that tests make.
