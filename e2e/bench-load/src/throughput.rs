@@ -9,6 +9,7 @@ use workerapp_bench::campaign::order;
 use workerapp_bench::comparison::compare;
 use workerapp_bench::reports::matrix;
 use workerapp_bench::results::{Provenance, Results, VERSION};
+use workerapp_bench::statistics::Goal;
 
 /// The only row of the ladder.
 pub(crate) const ROW: &str = "closed loop, one thread";
@@ -55,23 +56,12 @@ pub(crate) fn table(results: &Results) -> String {
 pub(crate) fn ratios(results: &Results) -> String {
     let mut text = String::new();
     for one in results.comparisons.iter().filter(|one| one.metric == "requests/s") {
-        let ratio = &one.ratio;
-        let goal = if (one.target.as_str(), one.base.as_str()) == (OURS, WRK) {
-            let verdict = match (ratio.ratio >= GOAL, ratio.high >= GOAL) {
-                (true, _) => "met",
-                (false, true) => "missed, within the noise",
-                (false, false) => "missed",
-            };
-            format!("  goal >= {GOAL:.2}: {verdict}")
-        } else {
-            String::new()
+        let goal = match (one.target.as_str(), one.base.as_str()) {
+            (OURS, WRK) => format!("  {}", Goal::AtLeast(GOAL).verdict(&one.ratio)),
+            _ => String::new(),
         };
         // A String takes everything.
-        let _ = writeln!(
-            text,
-            "ratio requests/s {}/{}: {:.3} ({:.3} to {:.3}){goal}",
-            one.target, one.base, ratio.ratio, ratio.low, ratio.high
-        );
+        let _ = writeln!(text, "ratio requests/s {}/{}: {}{goal}", one.target, one.base, one.ratio);
     }
     text
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use workerapp_api::WorkerApp;
 use workerapp_e2e::{app, cluster};
 
-use crate::{arguments::Arguments, table::scrape};
+use crate::{arguments::Arguments, scrape::scrape};
 
 /// How many apps are made at the same time.
 const MAKERS: usize = 32;

@@ -8,7 +8,8 @@
 //! - `operator`: the operator as a process: started, asked for its metrics, watched in /proc, ended
 //! - `bare`: the loop that it is compared with
 //! - `settle`, `edits`, `calm`: the parts
-//! - `results`, `table`: what comes out
+//! - `scrape`: the text of metrics
+//! - `results`: what comes out
 
 mod arguments;
 mod bare;
@@ -18,8 +19,8 @@ mod edits;
 mod operator;
 mod procfs;
 mod results;
+mod scrape;
 mod settle;
-mod table;
 
 use std::{
     io::{self, Write as _},
@@ -37,7 +38,7 @@ async fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let effort = arguments.effort();
     let begun = Instant::now();
-    say(&format!("load average {}", procfs::load_average()?))?;
+    say(&format!("load average {}", workerapp_bench::results::load_averages()?))?;
     let cluster = Cluster::connect(&arguments).await?;
     let mut results = Results::new(&effort);
     let outcome = run(&arguments, &cluster, &mut results).await;

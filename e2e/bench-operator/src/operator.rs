@@ -20,7 +20,7 @@ use workerapp_e2e::{
     operator::{SUPERVISOR_IMAGE, get},
 };
 
-use crate::{cluster::Cluster, procfs, table::scrape};
+use crate::{cluster::Cluster, procfs, scrape::scrape};
 
 /// How often the operator is asked how far it is.
 const LOOK: Duration = Duration::from_millis(20);

@@ -20,15 +20,9 @@ pub(crate) fn memory_mib(pid: u32, name: &str) -> Result<f64> {
     Ok(f64::from(kib.with_context(|| format!("/proc/{pid}/status has no {name}"))?) / 1024.0)
 }
 
-/// Of one, five and fifteen minutes.
-pub(crate) fn load_average() -> Result<String> {
-    let text = fs::read_to_string("/proc/loadavg")?;
-    Ok(text.split_ascii_whitespace().take(3).collect::<Vec<_>>().join(" "))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{cpu, load_average, memory_mib};
+    use super::{cpu, memory_mib};
 
     #[test]
     fn this_process_is_found() {
@@ -37,6 +31,5 @@ mod tests {
         assert!(memory_mib(pid, "VmHWM").unwrap() >= memory_mib(pid, "VmRSS").unwrap() * 0.99);
         assert!(memory_mib(pid, "Nothing").is_err());
         assert!(!cpu(pid).unwrap().is_zero());
-        assert_eq!(load_average().unwrap().split(' ').count(), 3);
     }
 }

@@ -4,15 +4,18 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, time::Duration
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
-use workerapp_bench::statistics::{Ratio, median, paired_ratio};
+use workerapp_bench::{
+    reports::table::aligned,
+    results::load_averages,
+    row,
+    statistics::{Goal, Ratio, median, paired_ratio},
+};
 
 use crate::{
     arguments::Effort,
     calm::Calm,
     edits::Edits,
-    procfs, row,
     settle::{Round, count},
-    table::aligned,
 };
 
 /// The size at which the operator is compared with the loop.
@@ -30,7 +33,7 @@ pub(crate) struct Results {
     pub(crate) calm: Option<Calm>,
     pub(crate) edits: Vec<Edits>,
     ratios: Vec<Compared>,
-    goals: Vec<Goal>,
+    goals: Vec<Bound>,
 }
 
 /// A line `ratio …`.
@@ -44,7 +47,7 @@ struct Compared {
 
 /// A figure that is to stay within a bound.
 #[derive(Debug, Clone, Serialize)]
-struct Goal {
+struct Bound {
     what: String,
     figure: f64,
     at_most: f64,
@@ -52,16 +55,8 @@ struct Goal {
 
 impl Compared {
     fn line(&self) -> String {
-        let Ratio { ratio, low, high, .. } = self.ratio;
-        let goal = self.at_least.map_or(String::new(), |goal| {
-            let verdict = match (ratio >= goal, high >= goal) {
-                (true, _) => "met",
-                (false, true) => "missed, within the noise",
-                (false, false) => "missed",
-            };
-            format!("  goal >= {goal:.2}: {verdict}")
-        });
-        format!("ratio {}: {ratio:.3} ({low:.3} to {high:.3}){goal}\n", self.what)
+        let goal = self.at_least.map(|goal| format!("  {}", Goal::AtLeast(goal).verdict(&self.ratio)));
+        format!("ratio {}: {}{}\n", self.what, self.ratio, goal.unwrap_or_default())
     }
 }
 
@@ -69,7 +64,7 @@ impl Results {
     pub(crate) fn new(effort: &Effort) -> Self {
         Self {
             cpus: std::thread::available_parallelism().map_or(0, usize::from),
-            load_average_before: procfs::load_average().unwrap_or_default(),
+            load_average_before: load_averages().unwrap_or_default(),
             load_average_after: String::new(),
             took_seconds: 0.0,
             effort: effort.clone(),
@@ -213,9 +208,9 @@ impl Results {
         ratios
     }
 
-    fn bounds(&self) -> Vec<Goal> {
+    fn bounds(&self) -> Vec<Bound> {
         let mut goals = Vec::new();
-        let mut add = |what: String, figure: f64, at_most: f64| goals.push(Goal { what, figure, at_most });
+        let mut add = |what: String, figure: f64, at_most: f64| goals.push(Bound { what, figure, at_most });
         let sizes = self.sizes();
         let rss = |apps| self.middle(apps, |round| round.rss_mib);
         if sizes.contains(&COMPARED) {
@@ -237,7 +232,7 @@ impl Results {
         }
         goals.sort_by(|a, b| a.what.cmp(&b.what).then(b.figure.total_cmp(&a.figure)));
         goals.dedup_by(|next, kept| next.what == kept.what);
-        let mut add = |what: String, figure: f64, at_most: f64| goals.push(Goal { what, figure, at_most });
+        let mut add = |what: String, figure: f64, at_most: f64| goals.push(Bound { what, figure, at_most });
         for edits in &self.edits {
             if let Some(writes) = &edits.writes {
                 let children =
@@ -257,7 +252,7 @@ impl Results {
 
     pub(crate) fn finish(&mut self, took: Duration) -> Result<()> {
         self.took_seconds = took.as_secs_f64();
-        self.load_average_after = procfs::load_average()?;
+        self.load_average_after = load_averages()?;
         Ok(())
     }
 

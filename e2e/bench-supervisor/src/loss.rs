@@ -7,7 +7,6 @@ use crate::http;
 use crate::measure::{self, Case};
 use crate::progress;
 use crate::results::Results;
-use crate::row;
 use crate::server::Server;
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,6 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
+use workerapp_bench::row;
 use workerapp_bench::{Arrivals, Control, Failure, Load, Plan, Report};
 
 /// Clients of each kind.

@@ -22,7 +22,6 @@ mod procfs;
 mod results;
 mod server;
 mod simulation;
-mod table;
 mod throughput;
 
 use anyhow::Result;
@@ -45,7 +44,7 @@ fn main() -> Result<()> {
     let expected = parts.iter().map(|part| part.duration(&effort)).sum::<Duration>();
     say(&format!(
         "seed {seed} (for the same order again: --seed {seed}); load average {}; about {} min",
-        procfs::load_average()?,
+        workerapp_bench::results::load_averages()?,
         expected.as_secs().div_ceil(60)
     ))?;
     // What loses its parent becomes ours, so that it can be found and ended.

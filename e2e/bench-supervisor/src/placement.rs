@@ -1,7 +1,7 @@
 //! Tables of the simulation: which policy spreads kept connections how evenly.
 
 use crate::simulation::{Ports, Scene, Steering, busiest_over_mean};
-use crate::table::aligned;
+use workerapp_bench::reports::table::aligned;
 
 const WORKERS: [u32; 5] = [2, 3, 4, 8, 16];
 const CONNECTIONS: [usize; 7] = [4, 8, 16, 32, 64, 100, 256];

@@ -84,12 +84,6 @@ pub(crate) fn status(pid: i32, name: &str) -> Result<u64> {
     number.with_context(|| format!("/proc/{pid}/status has no {name}"))
 }
 
-/// Of one, five and fifteen minutes.
-pub(crate) fn load_average() -> Result<String> {
-    let text = fs::read_to_string("/proc/loadavg")?;
-    Ok(text.split_ascii_whitespace().take(3).collect::<Vec<_>>().join(" "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

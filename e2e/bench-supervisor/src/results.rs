@@ -5,8 +5,6 @@ use crate::contender::{Contender, Setup, WORKERS};
 use crate::footprint::Footprint;
 use crate::loss::{Disturbance, Loss, Omission};
 use crate::measure::{Case, Sample};
-use crate::row;
-use crate::table::aligned;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fmt::Write;
@@ -14,7 +12,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use workerapp_bench::statistics::{Ratio, median, paired_ratio};
+use workerapp_bench::reports::table::aligned;
+use workerapp_bench::results::load_averages;
+use workerapp_bench::row;
+use workerapp_bench::statistics::{Goal, Ratio, median, paired_ratio};
 
 /// Everything that goes into the JSON.
 #[derive(Debug, Serialize)]
@@ -46,35 +47,6 @@ struct Compared {
     goal: Option<Goal>,
 }
 
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Goal {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-impl Goal {
-    /// What the interval says of it.
-    fn verdict(self, ratio: &Ratio) -> &'static str {
-        let (met, possible) = match self {
-            Self::AtLeast(goal) => (ratio.ratio >= goal, ratio.high >= goal),
-            Self::AtMost(goal) => (ratio.ratio <= goal, ratio.low <= goal),
-        };
-        match (met, possible) {
-            (true, _) => "met",
-            (false, true) => "missed, within the noise",
-            (false, false) => "missed",
-        }
-    }
-
-    fn text(self) -> String {
-        match self {
-            Self::AtLeast(goal) => format!("goal >= {goal:.2}"),
-            Self::AtMost(goal) => format!("goal <= {goal:.2}"),
-        }
-    }
-}
-
 impl Results {
     pub(crate) fn new(seed: u64, setup: &Setup, effort: &Effort) -> Self {
         let version = Command::new(&setup.node).arg("--version").output();
@@ -84,7 +56,7 @@ impl Results {
             node: version.unwrap_or_default(),
             cpus: std::thread::available_parallelism().map_or(0, usize::from),
             iterations_per_ms: setup.iterations_per_ms,
-            load_average_before: crate::procfs::load_average().unwrap_or_default(),
+            load_average_before: load_averages().unwrap_or_default(),
             load_average_after: String::new(),
             took_seconds: 0.0,
             effort: effort.clone(),
@@ -122,16 +94,10 @@ impl Results {
         text.push_str(&self.footprint_table());
         self.ratios = self.cases().into_iter().flat_map(|case| self.compare(case)).collect();
         for compared in &self.ratios {
-            let Ratio { ratio, low, high, .. } = compared.ratio;
-            let goal = compared.goal.map_or(String::new(), |goal| {
-                format!("  {}: {}", goal.text(), goal.verdict(&compared.ratio))
-            });
+            let Compared { what, case, with, ratio, goal } = compared;
+            let goal = goal.map_or(String::new(), |goal| format!("  {}", goal.verdict(ratio)));
             // A String takes everything.
-            let _ = writeln!(
-                text,
-                "ratio {}/{} [{}]: {ratio:.3} ({low:.3} to {high:.3}){goal}",
-                compared.what, compared.with, compared.case
-            );
+            let _ = writeln!(text, "ratio {what}/{with} [{case}]: {ratio}{goal}");
         }
         text
     }
@@ -277,7 +243,7 @@ impl Results {
 
     pub(crate) fn finish(&mut self, took: Duration) -> Result<()> {
         self.took_seconds = took.as_secs_f64();
-        self.load_average_after = crate::procfs::load_average()?;
+        self.load_average_after = load_averages()?;
         Ok(())
     }
 

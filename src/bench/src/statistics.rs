@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The middle one, or the mean of the middle two. `None` of nothing, or if one is no number.
 pub fn median(values: &[f64]) -> Option<f64> {
@@ -35,6 +36,38 @@ impl Ratio {
     /// Whether the interval leaves out 1: one of the two is better.
     pub fn tells(&self) -> bool {
         self.low > 1.0 || self.high < 1.0
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} ({:.3} to {:.3})", self.ratio, self.low, self.high)
+    }
+}
+
+/// What a ratio is meant to be.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// This or more.
+    AtLeast(f64),
+    /// This or less.
+    AtMost(f64),
+}
+
+impl Goal {
+    /// The goal in words, and what the interval says of it.
+    pub fn verdict(self, ratio: &Ratio) -> String {
+        let (sign, bound, met, possible) = match self {
+            Self::AtLeast(bound) => (">=", bound, ratio.ratio >= bound, ratio.high >= bound),
+            Self::AtMost(bound) => ("<=", bound, ratio.ratio <= bound, ratio.low <= bound),
+        };
+        let verdict = match (met, possible) {
+            (true, _) => "met",
+            (false, true) => "missed, within the noise",
+            (false, false) => "missed",
+        };
+        format!("goal {sign} {bound:.2}: {verdict}")
     }
 }
 
@@ -130,6 +163,22 @@ mod tests {
             (vec![1.0, f64::NAN], None),
         ] {
             assert_eq!(median(&values), wanted, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_goal_is_missed_for_sure_only_where_the_interval_leaves_it_out() {
+        let ratio = Ratio { ratio: 0.95, low: 0.9, high: 1.02, pairs: 5 };
+        assert_eq!(ratio.to_string(), "0.950 (0.900 to 1.020)");
+        for (goal, verdict) in [
+            (Goal::AtLeast(0.95), "goal >= 0.95: met"),
+            (Goal::AtLeast(1.0), "goal >= 1.00: missed, within the noise"),
+            (Goal::AtLeast(1.1), "goal >= 1.10: missed"),
+            (Goal::AtMost(1.0), "goal <= 1.00: met"),
+            (Goal::AtMost(0.92), "goal <= 0.92: missed, within the noise"),
+            (Goal::AtMost(0.5), "goal <= 0.50: missed"),
+        ] {
+            assert_eq!(goal.verdict(&ratio), verdict);
         }
     }
 

@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use clap::ValueEnum;
 use serde::Serialize;
+use workerapp_bench::reports::table::to_the_left;
 
 use crate::error::Error;
 
@@ -69,32 +70,8 @@ pub(crate) fn lines(texts: impl IntoIterator<Item = String>) -> String {
 /// A table with columns as wide as they must be, two spaces apart; nothing stands after a row's last text.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let head: Vec<String> = head.iter().map(|&text| text.to_owned()).collect();
-    let all: Vec<&Vec<String>> = std::iter::once(&head).filter(|head| !head.is_empty()).chain(rows).collect();
-    aligned(&all)
-}
-
-fn aligned(rows: &[&Vec<String>]) -> String {
-    let columns = rows.iter().map(|row| row.len()).max().unwrap_or_default();
-    let width = |column: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or_default()
-    };
-    let widths: Vec<_> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let padding = width - cell.chars().count();
-            line += cell;
-            line.extend(std::iter::repeat_n(' ', padding + 2));
-        }
-        text += line.trim_end();
-        text.push('\n');
-    }
-    text
+    let head = Some(head).filter(|head| !head.is_empty());
+    to_the_left(&head.into_iter().chain(rows.iter().cloned()).collect::<Vec<_>>())
 }
 
 /// When colours are used.

@@ -11,4 +11,4 @@ mod numbers;
 #[cfg(test)]
 mod samples;
 mod summary;
-mod table;
+pub mod table;

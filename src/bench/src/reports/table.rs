@@ -31,19 +31,37 @@ pub(super) fn boxed(rows: &[Vec<String>]) -> String {
 }
 
 /// Two spaces between columns; the first to the left, the others to the right, as numbers stand.
-pub(super) fn aligned(rows: &[Vec<String>]) -> String {
+pub fn aligned(rows: &[Vec<String>]) -> String {
+    spaced(
+        rows,
+        |column, cell, width| {
+            if column == 0 { format!("{cell:width$}") } else { format!("{cell:>width$}") }
+        },
+    )
+}
+
+/// Two spaces between columns, all of them to the left.
+pub fn to_the_left(rows: &[Vec<String>]) -> String {
+    spaced(rows, |_, cell, width| format!("{cell:width$}"))
+}
+
+/// Nothing stands after a row's last text.
+fn spaced(rows: &[Vec<String>], padded: impl Fn(usize, &str, usize) -> String) -> String {
     let widths = widths(rows);
     let mut text = String::new();
     for row in rows {
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let cell = if column == 0 { format!("{cell:width$}") } else { format!("  {cell:>width$}") };
-            line.push_str(&cell);
-        }
-        text.push_str(line.trim_end());
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells: Vec<_> = cells.map(|(column, (cell, width))| padded(column, cell, *width)).collect();
+        text.push_str(cells.join("  ").trim_end());
         text.push('\n');
     }
     text
+}
+
+/// A row of anything that can be shown.
+#[macro_export]
+macro_rules! row {
+    ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
 }
 
 /// For markdown; the first row is the head. Columns but the first are to the right.
@@ -79,5 +97,12 @@ mod tests {
         assert_eq!(markdown(&rows()), "| a | µs |\n| --- | ---: |\n| long | 1 |\n");
         assert_eq!(markdown(&[vec!["a|b".to_owned()]]), "| a\\|b |\n| --- |\n");
         assert_eq!(aligned(&[]), "");
+    }
+
+    #[test]
+    fn rows_may_be_longer_than_the_first() {
+        let rows = [row!["name", "n"], row!["a", 100], row!["µs", 7, "more"]];
+        assert_eq!(aligned(&rows), "name    n\na     100\nµs      7  more\n");
+        assert_eq!(to_the_left(&rows), "name  n\na     100\nµs    7    more\n");
     }
 }

@@ -10,7 +10,7 @@ mod provenance;
 
 pub use figures::{Figures, Generator, Latency, Quantile, Second, Spread, WarmUp};
 pub use observations::{Autoscaler, Observations, Pod, Replicas, ServerCpu, Worker};
-pub use provenance::{Machine, Provenance, timestamp};
+pub use provenance::{Machine, Provenance, load_averages, timestamp};
 
 use crate::comparison::Comparison;
 use crate::gates::Verdict;

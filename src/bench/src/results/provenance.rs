@@ -54,6 +54,15 @@ pub struct Machine {
     pub load_average: Option<f64>,
 }
 
+/// The machine's mean numbers of waiting and running tasks over the last one, five and fifteen minutes.
+///
+/// # Errors
+/// If the kernel doesn't tell.
+pub fn load_averages() -> std::io::Result<String> {
+    let text = fs::read_to_string("/proc/loadavg")?;
+    Ok(text.split_ascii_whitespace().take(3).collect::<Vec<_>>().join(" "))
+}
+
 /// Now, as in RFC 3339, to the second.
 pub fn timestamp() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -87,7 +96,7 @@ impl Machine {
                 .unwrap_or(0)
                 << 10,
             kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
-            load_average: read("/proc/loadavg").split(' ').next().and_then(|text| text.parse().ok()),
+            load_average: load_averages().ok().and_then(|text| text.split(' ').next()?.parse().ok()),
         }
     }
 }
@@ -107,6 +116,7 @@ mod tests {
         let here = Provenance::here("p", "1", Some(3));
         let machine = here.machine.unwrap();
         assert!(machine.cpus > 0 && machine.memory_bytes > 1 << 20 && machine.kernel.len() > 6);
+        assert_eq!(load_averages().unwrap().split(' ').count(), 3);
         assert!(here.started.ends_with('Z') && here.started.len() == 20, "{}", here.started);
     }
 }
