@@ -87,7 +87,7 @@ fn mistakes() -> Vec<Mistake> {
             log: &["listens on port 4000; the declared port is 3000", "spec.port"],
             ..mistake(
                 "other-port",
-                env("HELLO_PORT", "4000"),
+                env("HELLO_LISTENS_ON", "4000"),
                 "NotReady",
                 &[
                     "listens on port 4000; the declared port is 3000: set spec.port",

@@ -5,9 +5,10 @@
 //   /sleep?ms=1  the same after waiting
 //   /exit?code=1 ends the process
 //
-// HELLO_PORT, HELLO_HOST   listen elsewhere than PORT and HOSTNAME say
-// HELLO_LISTEN=no          start, but never listen
-// HELLO_START_MS           wait before listening
+// HELLO_LISTENS_ON   the port, instead of PORT; HELLO_PORT belongs to Kubernetes where a Service is called hello
+// HELLO_HOST         the address, instead of HOSTNAME
+// HELLO_LISTEN=no    start, but never listen
+// HELLO_START_MS     wait before listening
 'use strict'
 
 const http = require('node:http')
@@ -66,8 +67,7 @@ const server = http.createServer((request, response) => {
 })
 
 function listen() {
-  // Where a Service is called hello, Kubernetes sets HELLO_PORT to an address.
-  const port = Number(env.HELLO_PORT) || Number(env.PORT ?? 3000)
+  const port = Number(env.HELLO_LISTENS_ON ?? env.PORT ?? 3000)
   const host = env.HELLO_HOST ?? env.HOSTNAME ?? '0.0.0.0'
   server.listen(port, host, () => console.log(`process ${process.pid} listens on ${host}:${port}`))
 }
