@@ -51,6 +51,23 @@ impl Pair {
         Ok(lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default())
     }
 
+    /// Waits until nobody has anything left to do and `name` has written its last word about that: a controller may tell something
+    /// new after the app was reconciled.
+    async fn at_rest(&self, name: &str) -> Result<()> {
+        let start = Timestamp::now();
+        let rest = async {
+            loop {
+                let before = written(&self.user(name), start)?.len();
+                tokio::time::sleep(Duration::from_millis(1500)).await;
+                let (_, unfinished) = self.fixture.survey().await?;
+                if unfinished.is_none() && before == written(&self.user(name), start)?.len() {
+                    return anyhow::Ok(());
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, rest).await.context("writes without an end")?
+    }
+
     async fn end(self) -> Result<()> {
         self.fixture.remove().await
     }
@@ -111,6 +128,7 @@ async fn one_works_the_other_stands_by_and_takes_over_within_2_s_of_a_stop() -> 
     let second = pair.start("second").await?;
     fixture.apply("shop", app(json!({}))).await?;
     fixture.until_reconciled("shop").await?;
+    pair.at_rest("first").await?;
 
     // Ready, with its caches complete, and without a write.
     ensure!(second.is_leader().await == Some(false), "both lead");

@@ -65,6 +65,12 @@ impl Account {
         self.processes.iter().map(|process| process.connections).sum()
     }
 
+    /// Requests that workers began to answer; `None` where no worker tells.
+    pub(crate) fn requests(&self) -> Option<u64> {
+        let each = self.processes.iter().filter_map(|process| process.node.as_ref());
+        each.map(|node| node.requests).reduce(|sum, more| sum + more)
+    }
+
     /// Requests that are being answered; `None` where no worker tells.
     pub(crate) fn in_flight(&self) -> Option<u64> {
         let each = self.processes.iter().filter_map(|process| process.node.as_ref()?.in_flight);
@@ -85,6 +91,13 @@ impl Process {
     /// How often it was restarted, whatever the cause.
     pub(crate) fn restarts(&self) -> u64 {
         self.restarts.values().sum()
+    }
+
+    /// Requests that it began to answer since `was`, the same process before; `None` where it doesn't tell. One of Node begins to
+    /// with its first request.
+    pub(crate) fn requests_since(&self, was: &Self) -> Option<u64> {
+        let before = was.node.as_ref().map_or(0, |node| node.requests);
+        Some(self.node.as_ref()?.requests.saturating_sub(before))
     }
 
     /// Whether it takes connections.
@@ -109,10 +122,9 @@ pub(crate) fn rates(before: &Account, after: &Account, id: u32) -> Rates {
     if seconds <= 0.0 || was.pid != is.pid {
         return Rates::default();
     }
-    let requests = was.node.as_ref().zip(is.node.as_ref());
     Rates {
         cpu: Some((is.cpu_seconds - was.cpu_seconds).max(0.0) / seconds),
-        requests: requests.map(|(was, is)| count(is.requests.saturating_sub(was.requests)) / seconds),
+        requests: is.requests_since(was).map(|requests| count(requests) / seconds),
     }
 }
 
@@ -166,6 +178,15 @@ mod tests {
         assert_eq!(rates(&before, &after, 0), Rates { cpu: Some(0.5), requests: Some(100.0) });
         assert_eq!(requests_per_second(&before, &after), Some(100.0));
         assert_eq!((after.restarts(), after.connections(), after.listening()), (2, 3, 1));
+    }
+
+    #[test]
+    fn a_worker_that_had_no_request_yet_had_none() {
+        let (mut before, after) = (account(10.0, 7, 1.0, 0), account(12.0, 7, 2.0, 30));
+        before.processes[0].node = None;
+        assert_eq!((before.requests(), after.requests()), (None, Some(30)));
+        assert_eq!(rates(&before, &after, 0).requests, Some(15.0));
+        assert_eq!(rates(&after, &before, 0).requests, None);
     }
 
     #[test]

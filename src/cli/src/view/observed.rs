@@ -91,7 +91,7 @@ fn pod(before: &Seen, after: &Seen, pod: &SeenPod, seconds: f64) -> Pod {
         restarts: containers + workers,
         probe_failures: unhealthy(&after.events, &name).saturating_sub(unhealthy(&before.events, &name)),
         requests: accounts.and_then(|(before, now)| {
-            Some(requests(now)?.saturating_sub(requests(before).unwrap_or_default()))
+            Some(now.requests()?.saturating_sub(before.requests().unwrap_or_default()))
         }),
         used_cores: accounts.map(|(before, now)| (cpu_seconds(now) - cpu_seconds(before)).max(0.0) / seconds),
         throttled_percent: throttled,
@@ -108,23 +108,13 @@ fn workers<'a>(before: &'a Seen, pod: &'a SeenPod, seconds: f64) -> impl Iterato
         let was = earlier.and_then(|account| {
             account.processes.iter().find(|was| was.id == process.id && was.pid == process.pid)
         });
-        let requests = was.and_then(|was| {
-            let before = was.node.as_ref().map_or(0, |node| node.requests);
-            Some(process.node.as_ref()?.requests.saturating_sub(before))
-        });
         Worker {
             pod: name.clone(),
             name: process.id.to_string(),
-            requests,
+            requests: was.and_then(|was| process.requests_since(was)),
             used_cores: was.map(|was| (process.cpu_seconds - was.cpu_seconds).max(0.0) / seconds),
         }
     })
-}
-
-/// `None` where no worker tells. One of Node begins to with its first request.
-fn requests(account: &Account) -> Option<u64> {
-    let told = account.processes.iter().filter_map(|process| process.node.as_ref());
-    told.map(|node| node.requests).reduce(|sum, more| sum + more)
 }
 
 fn cpu_seconds(account: &Account) -> f64 {
