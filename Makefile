@@ -38,6 +38,9 @@ demo: ## a real cluster, the operator, a Next.js app served in four ways, load u
 demo-down: ## remove what the demo started
 	@e2e/testbed/testbed down
 
+compare: ## published comparisons, reproduced; SUITE=next|pm2-vs-watt|cloudgate|jvm|all, QUICK=1: short
+	@e2e/compare.sh $(SUITE)
+
 bench-supervisor: ## the supervisor beside node:cluster, pm2 and Watt; QUICK=1: short
 	@e2e/bench-supervisor/run
 
@@ -46,6 +49,9 @@ bench-autoscale: ## how fast an app gets its pods after a step of load, by signa
 
 bench-operator: ## the operator beside a bare loop that makes the same writes; QUICK=1: short
 	@e2e/bench-operator/run
+
+bench-load: ## the load engine beside wrk and autocannon, and against known delays; QUICK=1: short
+	@e2e/bench-load/run
 
 testbed-up: ## a cluster to try things on; NODES=3, TESTBED_NAME=wa
 	@e2e/testbed/build

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Measures the demo's four ways of serving a Next.js app against each other, on a cluster of its own, and writes the report into
-# target/compare/. Everything that it starts is removed at the end, also after Ctrl-C.
+# Reproduces published comparisons on a cluster of its own: compare.sh [SUITE...], suites of config/suites; all: each of them. Reports
+# and a page about them go into target/compare/. Everything that it starts is removed at the end, also after Ctrl-C.
 #
-#   QUICK=1              short runs, to see that it works; too short to tell much
-#   PODS=1               pods of each app: fixed, since figures of a changing number mean nothing
-#   BENCH_FLAGS="…"      other flags of `kubectl workerapp bench`, for example "--preset watt --rounds 7"
+#   VARIANTS=small       changes of the suites, by their names; VARIANTS= is the suite as it was published, for a larger machine
+#   QUICK=1              runs of a second, to see that it works; too short to tell much
+#   BENCH_FLAGS="…"      other flags of `kubectl workerapp bench`, for example "-d 40s --rounds 7"
+#   WRITE=1              put the page and its plots into the checkout: PERFORMANCE.md, docs/performance/
 #   KEEP=1               leave the cluster up: TESTBED_NAME=wacmp e2e/testbed/testbed exec kubectl get workerapps
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
@@ -12,26 +13,39 @@ here=$(dirname "$(readlink -f "$0")")
 . "$here/testbed/lib/common.sh"
 # shellcheck source=testbed/lib/debian.sh
 . "$here/testbed/lib/debian.sh"
-export TESTBED_NAME=wacmp
+export TESTBED_NAME=${TESTBED_NAME:-wacmp}
 testbed=$here/testbed/testbed
-samples=$here/../config/samples
+suites=$here/../config/suites
 out=$here/../target/compare
 program=$here/../target/image/kubectl-workerapp
 unset KUBECONFIG
 
 nodes=2
-apps=(next next-pm2 next-watt next-workers)
-pods=${PODS:-1}
-flags=(--connections 64 --duration 20s --warm-up 10s --rounds 5)
-[ -z "${QUICK:-}" ] || flags=(--connections 16 --duration 4s --warm-up 2s --rounds 5)
-[ -z "${BENCH_FLAGS:-}" ] || read -ra flags <<<"$BENCH_FLAGS"
-steps=5 n=0
+# What each suite runs.
+declare -A images=([next]=next [pm2-vs-watt]=json)
+order=(next pm2-vs-watt)
+read -ra variants <<<"${VARIANTS-small}"
+flags=()
+for variant in "${variants[@]}"; do flags+=(--variant "$variant"); done
+[ -z "${QUICK:-}" ] || flags+=(-d 1s --warm-up 1s)
+read -ra more <<<"${BENCH_FLAGS:-}"
+flags+=("${more[@]}")
+
+wanted=("$@")
+[ $# -gt 0 ] || wanted=(next)
+[ "${wanted[*]}" != all ] || wanted=("${order[@]}")
+needed=()
+for suite in "${wanted[@]}"; do
+  [ -n "${images[$suite]:-}" ] || die "no such suite: $suite" "one of: ${order[*]} all"
+  read -ra some <<<"${images[$suite]}"
+  needed+=("${some[@]}")
+done
+steps=$((3 + ${#wanted[@]})) n=0
 
 begin() {
   n=$((n + 1))
   step $n $steps "$1"
 }
-kube() { "$testbed" exec kubectl "$@"; }
 
 bench=""
 finish() {
@@ -48,48 +62,54 @@ finish() {
   exit $result
 }
 
-[ -z "${CONTEXT:-}" ] || die "this runs on a cluster of its own, not on that of a context" "unset CONTEXT; on yours: kubectl workerapp bench"
-[[ $pods =~ ^[1-9][0-9]?$ ]] || die "PODS is '$pods'" "give a number from 1 to 99"
+[ -z "${CONTEXT:-}" ] || die "this runs on a cluster of its own, not on that of a context" "unset CONTEXT; on yours: kubectl workerapp bench --suite"
 require_root
 
-begin "programs and images, as for the demo"
+begin "programs and images"
 packages_for_demo
 "$here/testbed/build"
-"$here/apps/build" next
+"$here/apps/build" "${needed[@]}"
 "$here/image.sh"
 
 trap finish EXIT
 trap 'exit 130' INT TERM
 begin "a cluster of $nodes nodes, with the operator"
 "$testbed" up $nodes
-"$testbed" load "$TESTBED_HOME/images/next.tar"
+archives=("${needed[@]/#/$TESTBED_HOME/images/}")
+archives=("${archives[@]/%/.tar}")
+"$testbed" load "${archives[@]}"
 "$here/install.sh"
 
-begin "four apps with $pods pods each"
-kube apply -k "$samples" >&2
-for app in "${apps[@]}"; do
-  kube patch workerapp "$app" --type merge -p "{\"spec\": {\"autoscaling\": {\"minReplicas\": $pods, \"maxReplicas\": $pods}}}" >&2
-done
-for app in "${apps[@]}"; do
-  kube wait "workerapp/$app" --for=condition=Ready --timeout=240s >&2 || { "$testbed" exec "$here/diagnosis.sh" >&2; die "$app is not ready"; }
-  kube rollout status "deployment/$app" --timeout=120s >&2
-done
-
-begin "load: kubectl workerapp bench ${flags[*]}"
 mkdir -p "$out"
-result=0
-# In the background, so that a signal reaches it and not only this script.
-"$testbed" exec "$program" bench --path / "${flags[@]}" \
-  --report "$out/results.json" --report "$out/report.md" --report "$out/report.html" >"$out/report.txt" &
-bench=$!
-wait $bench || result=$?
-bench=""
-case $result in
-  0) ;;
-  3) say "some runs can't be believed; the report says why" ;;
-  *) die "the measurement failed (exit status $result)" "the lines above say why" ;;
-esac
+pages=()
+for suite in "${wanted[@]}"; do
+  begin "$suite: kubectl workerapp bench --suite config/suites/$suite/suite.yaml ${flags[*]}"
+  result=0
+  # In the background, so that a signal reaches it and not only this script.
+  "$testbed" exec "$program" bench --suite "$suites/$suite/suite.yaml" "${flags[@]}" \
+    --report "$out/$suite.json" --report "$out/$suite.md" --report "$out/$suite.html" >"$out/$suite.txt" &
+  bench=$!
+  wait $bench || result=$?
+  bench=""
+  case $result in
+    0) ;;
+    3) say "some runs can't be believed; the report says why" ;;
+    *)
+      "$testbed" exec "$here/diagnosis.sh" >&2
+      die "the measurement failed (exit status $result)" "the lines above say why"
+      ;;
+  esac
+  cat "$out/$suite.txt"
+  left=$("$testbed" exec kubectl get workerapps,deployments,services,hpa,pods -n default -o name | grep -vx service/kubernetes || true)
+  [ -z "$left" ] || die "the suite left behind: $left" "this is a fault of the program"
+  pages+=("$suites/$suite/suite.yaml=$out/$suite.json")
+done
 
-begin "the report"
-cat "$out/report.txt"
-say "written: $out/report.txt, report.md, report.html, results.json"
+begin "the page"
+(cd "$out" && "$program" bench performance "${pages[@]}" --plots docs/performance >PERFORMANCE.md.new && mv PERFORMANCE.md.new PERFORMANCE.md)
+if [ -n "${WRITE:-}" ]; then
+  mkdir -p "$here/../docs/performance"
+  cp "$out"/docs/performance/*.svg "$here/../docs/performance/"
+  cp "$out/PERFORMANCE.md" "$here/../"
+fi
+say "written: $out/PERFORMANCE.md; for each suite .txt, .md, .html, .json"

@@ -11,7 +11,7 @@
 #
 #   KEEP=1        leave the clusters of the last three parts up, to look at them
 #   CONTEXT=name  run those on the cluster of this kubeconfig context; its nodes must have the images localhost/hello:1,
-#                 localhost/next:1 and localhost/workerapp:dev
+#                 localhost/json:1, localhost/next:1 and localhost/workerapp:dev
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=testbed/lib/common.sh
@@ -75,7 +75,7 @@ end_to_end() {
 prepare_nodes() {
   if [ -z "${CONTEXT:-}" ]; then
     "$here/apps/build"
-    "$testbed" load "$TESTBED_HOME/images/hello.tar" "$TESTBED_HOME/images/next.tar"
+    "$testbed" load "$TESTBED_HOME/images/hello.tar" "$TESTBED_HOME/images/json.tar" "$TESTBED_HOME/images/next.tar"
   fi
   "$here/image.sh"
   "$here/install.sh" || { diagnosis; return 1; }

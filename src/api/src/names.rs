@@ -32,6 +32,8 @@ pub const ANNOTATION_PAUSED: &str = "workerapp.dev/paused";
 pub const ANNOTATION_RESTARTED: &str = "workerapp.dev/restarted-at";
 /// Annotation on the Service by which load generators find what to measure; value `"true"`.
 pub const ANNOTATION_EXPOSE: &str = "benchmark.platformatic.dev/expose";
+/// On the WorkerApps that a suite of `kubectl workerapp bench` made: the suite's name.
+pub const LABEL_SUITE: &str = "workerapp.dev/suite";
 
 /// The container that runs the app.
 pub const CONTAINER_APP: &str = "app";

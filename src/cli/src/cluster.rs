@@ -5,6 +5,7 @@
 mod connect;
 mod errors;
 mod read;
+mod stand;
 mod write;
 
 use clap::Args;

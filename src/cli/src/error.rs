@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use thiserror::Error;
 
-use crate::manifest;
+use crate::{command::bench::SuiteError, manifest};
 
 /// What ends a command.
 #[derive(Debug, Error)]
@@ -66,10 +66,28 @@ pub(crate) enum Error {
     Service { name: String, why: String },
     #[error("--{flag} {value}: {allowed}")]
     Flag { flag: &'static str, value: String, allowed: String },
+    #[error(transparent)]
+    Suite(#[from] SuiteError),
+    #[error(
+        "suite {suite} can't stand here:\n{}\nremove those first (what another suite left: kubectl delete workerapps -A -l {label}), or change service.nodePort in the suite's apps", listed(.problems)
+    )]
+    SuiteInTheWay { suite: String, problems: Vec<String>, label: &'static str },
+    #[error("suite {suite}: not all of its apps serve:\n{}", listed(.why))]
+    SuiteNotReady { suite: String, why: Vec<String> },
+    #[error(
+        "{app} doesn't answer at {url}: {why}; is the path right, and can this machine reach the nodes? --in-cluster makes the load in the cluster"
+    )]
+    SuiteSilent { app: String, url: String, why: String },
+    #[error(
+        "suite {suite}: these are still there in namespace {namespace} after 3 minutes:\n{}\nlook at what holds them: kubectl describe -n {namespace} workerapps", listed(.left)
+    )]
+    SuiteLeft { suite: String, namespace: String, left: Vec<String> },
     #[error("{0}")]
     Bench(#[from] workerapp_bench::Error),
     #[error("{path}: {error}")]
     Import { path: String, error: workerapp_bench::import::Error },
+    #[error("{place} holds no results of `bench --report FILE.json`: {why}", place = place.display())]
+    NoResults { place: PathBuf, why: String },
     #[error("{place} can't be read: {source}", place = place.display())]
     Read { place: PathBuf, source: io::Error },
     #[error("{place} can't be written: {source}", place = place.display())]

@@ -44,6 +44,11 @@ impl Error {
 
 /// Every WorkerApp in `file`; `-` is standard input.
 pub(crate) fn read(file: &Path) -> Result<Vec<WorkerApp>, Error> {
+    read_changed(file, |_| {})
+}
+
+/// The same, each changed before it is checked.
+pub(crate) fn read_changed(file: &Path, change: impl Fn(&mut Value)) -> Result<Vec<WorkerApp>, Error> {
     let shown = file.display().to_string();
     let text = if shown == "-" {
         let mut text = String::new();
@@ -52,10 +57,10 @@ pub(crate) fn read(file: &Path) -> Result<Vec<WorkerApp>, Error> {
         std::fs::read_to_string(file)
     }
     .map_err(|error| Error::Read { file: shown.clone(), error })?;
-    parse(&shown, &text)
+    parse(&shown, &text, change)
 }
 
-fn parse(file: &str, text: &str) -> Result<Vec<WorkerApp>, Error> {
+fn parse(file: &str, text: &str, change: impl Fn(&mut Value)) -> Result<Vec<WorkerApp>, Error> {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(text).map_err(|error| Error::of_yaml(file, error))?;
     let schema = schema_of(&crd::manifest());
@@ -65,7 +70,10 @@ fn parse(file: &str, text: &str) -> Result<Vec<WorkerApp>, Error> {
         .filter(|document| {
             document["kind"] == "WorkerApp" && document["apiVersion"] == "workerapp.dev/v1alpha1"
         })
-        .map(|document| check(file, &schema, document))
+        .map(|mut document| {
+            change(&mut document);
+            check(file, &schema, document)
+        })
         .collect::<Result<_, _>>()?;
     if apps.is_empty() { Err(Error::NoWorkerApp { file: file.into() }) } else { Ok(apps) }
 }
@@ -139,7 +147,13 @@ fn value_at<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use workerapp_api::WorkerApp;
+
+    use super::Error;
+
+    fn parse(file: &str, text: &str) -> Result<Vec<WorkerApp>, Error> {
+        super::parse(file, text, |_| {})
+    }
 
     const GOOD: &str = "apiVersion: workerapp.dev/v1alpha1\nkind: WorkerApp\nmetadata: {name: a}\nspec: {image: i, port: 3000, command: [c]";
 

@@ -37,6 +37,48 @@ fn two_servers_are_compared_in_turns_and_every_report_is_written() {
 }
 
 #[test]
+fn a_page_about_a_suite_has_its_ratios_what_was_published_and_a_plot() {
+    let folder = Folder::new("page");
+    let results = folder.0.join("results.json").to_string_lossy().into_owned();
+    let targets =
+        ["pm2", "watt", "node-cluster"].map(|name| format!("{name}=http://127.0.0.1:{}/", answering()));
+    let mut arguments =
+        vec!["bench", "-c", "2", "-d", "100ms", "--warm-up", "50ms", "--rounds", "5", "--report", &results];
+    arguments.extend(targets.iter().map(String::as_str));
+    assert!(matches!(program().args(&arguments).output().unwrap().status.code(), Some(0 | 3)));
+
+    let suite = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/suites/pm2-vs-watt/suite.yaml");
+    let page = || {
+        let pair = format!("{suite}={results}");
+        let mut command = program();
+        command.args(["bench", "performance", &pair, "--plots", "plots"]).current_dir(&folder.0);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let first = page();
+    for part in [
+        "# Performance",
+        "## A small JSON handler",
+        "![requests a second as ratios](plots/pm2-vs-watt.svg)",
+        "| against pm2 | requests/s | mean ms | p99 ms | valid pairs |",
+        "| watt, 2 connections |",
+        "Watt answered 20 % more requests than pm2",
+        "watt-performance-demos",
+        "| node-cluster, 2 connections |",
+        "as autocannon prints them",
+        "Req/Sec",
+    ] {
+        assert!(first.contains(part), "{part}:\n{first}");
+    }
+    assert!(std::fs::read_to_string(folder.0.join("plots/pm2-vs-watt.svg")).unwrap().ends_with("</svg>\n"));
+    assert_eq!(page(), first);
+
+    let output = said(&["bench", "performance", &format!("{suite}={suite}")]);
+    assert!(text(&output.stderr).contains("holds no results of `bench"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn ctrl_c_leaves_a_partial_report_that_says_so() {
     let port = answering();
     let mut command = program();

@@ -5,6 +5,7 @@ pub mod html;
 pub mod json;
 pub mod markdown;
 pub mod matrix;
+pub mod ratios;
 pub mod wrk;
 
 mod numbers;

@@ -65,7 +65,7 @@ macro_rules! row {
 }
 
 /// For markdown; the first row is the head. Columns but the first are to the right.
-pub(super) fn markdown(rows: &[Vec<String>]) -> String {
+pub fn markdown(rows: &[Vec<String>]) -> String {
     let mut text = String::new();
     for (place, row) in rows.iter().enumerate() {
         let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();

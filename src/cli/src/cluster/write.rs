@@ -13,7 +13,7 @@ use super::Cluster;
 use crate::error::Error;
 
 /// The field manager of what this program writes.
-const FIELD_MANAGER: &str = "kubectl-workerapp";
+pub(super) const FIELD_MANAGER: &str = "kubectl-workerapp";
 
 impl Cluster {
     /// Sets an annotation of an app, or removes it.

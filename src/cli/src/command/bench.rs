@@ -5,11 +5,13 @@
 //! - `flags`: the command line → a campaign
 //! - `targets`: Services and URLs
 //! - `job`: the load from inside the cluster
+//! - `suite`: apps that are made for a measurement
 //! - `watch`: progress, and what the cluster says before and after each run
 //! - `write`: reports
 
 mod flags;
 mod job;
+mod suite;
 mod targets;
 mod watch;
 mod write;
@@ -27,6 +29,7 @@ use workerapp_bench::{
 use crate::{cluster::Place, error::Error, output};
 use flags::LoadFlags;
 use job::JobFlags;
+pub(crate) use suite::SuiteError;
 use write::ReportFlags;
 
 /// For `--help`.
@@ -39,6 +42,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   kubectl workerapp bench --preset wrk-ladder --report result.json --report result.html
   kubectl workerapp bench --in-cluster --preset cloudgate
   kubectl workerapp bench import autocannon.json wrk.txt
+  kubectl workerapp bench --suite config/suites/next/suite.yaml --report next.json
+  kubectl workerapp bench performance config/suites/next/suite.yaml=next.json > PERFORMANCE.md
 
 Without --rate each connection sends its next request when it has an answer (a closed loop: what a server can do). With
 --rate requests are sent at planned times, from which latencies count (an open loop: what users would feel).
@@ -72,6 +77,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     job: JobFlags,
     #[command(flatten)]
+    suite: suite::SuiteFlags,
+    #[command(flatten)]
     report: ReportFlags,
 }
 
@@ -79,6 +86,8 @@ pub(crate) struct Arguments {
 enum Other {
     /// Read results of autocannon, wrk, k6 or this program, and compare them
     Import(Import),
+    /// Write a page about the results of suites: tables, ratios, what others published
+    Performance(suite::performance::Performance),
 }
 
 #[derive(Args)]
@@ -91,8 +100,13 @@ struct Import {
 }
 
 pub(crate) async fn run(arguments: &Arguments, place: &Place) -> Result<ExitCode, Error> {
-    if let Some(Other::Import(import)) = &arguments.other {
-        return self::import(import);
+    match &arguments.other {
+        Some(Other::Import(import)) => return self::import(import),
+        Some(Other::Performance(performance)) => return performance.run(),
+        None => {}
+    }
+    if let Some(file) = &arguments.suite.suite {
+        return Box::pin(suite::run(file, arguments, place)).await;
     }
     // Flags are looked at before anything is asked.
     let settings = arguments.load.settings()?;
@@ -116,18 +130,27 @@ pub(crate) async fn run(arguments: &Arguments, place: &Place) -> Result<ExitCode
                 Err(code) => return Ok(code),
             }
         }
-        _ => here(campaign, provenance, found).await?,
+        _ => here(campaign, provenance, found, None).await?,
     };
     arguments.report.write(&results)?;
-    Ok(match () {
+    Ok(exit_code(&results))
+}
+
+fn exit_code(results: &Results) -> ExitCode {
+    match () {
         () if results.provenance.interrupted => ExitCode::from(INTERRUPTED),
         () if results.runs.iter().any(|run| !run.is_valid()) => ExitCode::from(INVALID),
         () => ExitCode::SUCCESS,
-    })
+    }
 }
 
-/// Measures from this machine.
-async fn here(campaign: Campaign, provenance: Provenance, found: targets::Found) -> Result<Results, Error> {
+/// Measures from this machine. `left`: what to tell when it has to end at once.
+async fn here(
+    campaign: Campaign,
+    provenance: Provenance,
+    found: targets::Found,
+    left: Option<String>,
+) -> Result<Results, Error> {
     let stop = Stop::default();
     let on_interrupt = stop.clone();
     let interrupts = tokio::spawn(async move {
@@ -135,6 +158,9 @@ async fn here(campaign: Campaign, provenance: Provenance, found: targets::Found)
         on_interrupt.stop();
         output::note("stopping; the report will be of what was measured (again: at once)");
         interrupted().await;
+        if let Some(left) = left {
+            output::note(&left);
+        }
         std::process::exit(i32::from(INTERRUPTED));
     });
     let mut watcher = watch::Watch::new(&campaign, found.targets, found.cluster);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use serde::Deserialize;
 use workerapp_bench::{
     Arrivals, Load, Plan, Template,
     campaign::{Campaign, Contender},
@@ -12,8 +13,37 @@ use workerapp_bench::{
 use super::targets::Target;
 use crate::error::Error;
 
+/// What a suite says of the load; a person's flags win over it. The same words as the flags have.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Protocol {
+    pub(crate) preset: Option<String>,
+    pub(crate) connections: Option<String>,
+    pub(crate) duration: Option<String>,
+    pub(crate) warm_up: Option<String>,
+    pub(crate) rate: Option<String>,
+    pub(crate) rounds: Option<u32>,
+    pub(crate) timeout: Option<String>,
+}
+
+impl Protocol {
+    /// With what `other` says in the place of what stands here.
+    pub(crate) fn changed_by(self, other: &Self) -> Self {
+        let other = other.clone();
+        Self {
+            preset: other.preset.or(self.preset),
+            connections: other.connections.or(self.connections),
+            duration: other.duration.or(self.duration),
+            warm_up: other.warm_up.or(self.warm_up),
+            rate: other.rate.or(self.rate),
+            rounds: other.rounds.or(self.rounds),
+            timeout: other.timeout.or(self.timeout),
+        }
+    }
+}
+
 /// What a person may say of the load.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadFlags {
     /// Settings with a name: watt, wrk-ladder or cloudgate; other flags win over it
@@ -46,9 +76,9 @@ pub(crate) struct LoadFlags {
     /// Threads that make the load
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = threads)]
     threads: usize,
-    /// How long a request may take
-    #[arg(long, value_name = "TIME", default_value = "10s")]
-    timeout: String,
+    /// How long a request may take [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
     /// A new connection for each request
     #[arg(long)]
     close: bool,
@@ -95,6 +125,22 @@ pub(crate) struct Settings {
 }
 
 impl LoadFlags {
+    /// With what a suite says where a person said nothing. A preset that was asked for stands in the place of all of it.
+    pub(crate) fn or(&self, protocol: &Protocol) -> Self {
+        let protocol = if self.preset.is_some() { Protocol::default() } else { protocol.clone() };
+        let mut flags = self.clone();
+        flags.preset = flags.preset.or(protocol.preset);
+        flags.connections = flags.connections.or(protocol.connections);
+        flags.duration = flags.duration.or(protocol.duration);
+        flags.warm_up = flags.warm_up.or(protocol.warm_up);
+        if flags.ramp.is_none() {
+            flags.rate = flags.rate.or(protocol.rate);
+        }
+        flags.rounds = flags.rounds.or(protocol.rounds);
+        flags.timeout = flags.timeout.or(protocol.timeout);
+        flags
+    }
+
     /// Reads them.
     pub(crate) fn settings(&self) -> Result<Settings, Error> {
         let preset = self.preset.as_deref().map(presets::preset).transpose()?;
@@ -121,7 +167,7 @@ impl LoadFlags {
             ladder,
             duration: time("duration", &self.duration, preset.map(|preset| preset.duration), 20)?,
             warm_up: time("warm-up", &self.warm_up, preset.map(|preset| preset.warm_up), 5)?,
-            timeout: values::duration("timeout", &self.timeout)?,
+            timeout: time("timeout", &self.timeout, None, 10)?,
             load,
             rounds: self.rounds,
             seed,
@@ -148,12 +194,12 @@ impl LoadFlags {
             ("warm-up", &self.warm_up),
             ("rate", &self.rate),
             ("ramp", &self.ramp),
+            ("timeout", &self.timeout),
             ("worker-header", &self.worker_header),
         ];
         words
             .extend(options.iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?))));
         words.push(format!("--threads={}", self.threads));
-        words.push(format!("--timeout={}", self.timeout));
         words.push(format!("--method={}", self.method));
         words.push(format!("--body={}", self.body));
         words.extend(self.headers.iter().map(|(name, value)| format!("--header={name}: {value}")));
@@ -239,6 +285,24 @@ mod tests {
         let found = settings("--preset wrk-ladder").unwrap();
         assert_eq!((found.ladder, found.duration.as_secs()), (vec![50, 500, 1000], 60));
         assert_eq!(settings("-c 7").unwrap().ladder, [7]);
+    }
+
+    #[test]
+    fn a_suite_says_what_a_person_leaves_open() {
+        let protocol = Protocol {
+            preset: Some("watt".into()),
+            duration: Some("7s".into()),
+            rounds: Some(6),
+            ..Protocol::default()
+        };
+        let under = |line: &str| {
+            let words = std::iter::once("x").chain(line.split(' ').filter(|word| !word.is_empty()));
+            Line::try_parse_from(words).unwrap().load.or(&protocol).settings().unwrap()
+        };
+        let found = under("-c 9");
+        assert_eq!((found.ladder, found.duration.as_secs(), found.rounds), (vec![9], 7, Some(6)));
+        let found = under("--preset cloudgate -d 3s");
+        assert_eq!((found.ladder.len(), found.duration.as_secs(), found.rounds), (3, 3, None));
     }
 
     #[test]

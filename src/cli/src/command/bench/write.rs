@@ -58,6 +58,11 @@ fn report(text: &str) -> Result<(PathBuf, Form), String> {
 }
 
 impl ReportFlags {
+    /// Whether stdout is for people.
+    pub(crate) fn is_text(&self) -> bool {
+        self.output == Form::Text
+    }
+
     /// Writes all of them. What stands on stdout stands there even if a file can't be written.
     pub(crate) fn write(&self, results: &Results) -> Result<(), Error> {
         output::print(&self.output.text(results)?)?;
@@ -86,7 +91,7 @@ pub(crate) fn imported(files: &[(Option<String>, PathBuf)]) -> Result<Results, E
 }
 
 /// Whole or not at all: a reader may be looking.
-fn write(path: &Path, text: &str) -> Result<(), Error> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Error> {
     let failed = |source| Error::WriteFile { place: path.to_owned(), source };
     let new = path.with_added_extension("new");
     std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)).map_err(failed)
