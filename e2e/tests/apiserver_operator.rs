@@ -138,7 +138,7 @@ async fn restate_operator_103_it_works_without_the_kinds_it_may_not_read() -> Re
     ensure!(told.message.contains("/first (port app)"), "{}", told.message);
 
     let (_, metrics) = operator.get("/metrics").await?;
-    for kind in ["Pod", "LimitRange", "PodMonitor"] {
+    for kind in ["Pod", "LimitRange", "PodMonitor", "ScaledObject"] {
         let count = format!("workerapp_operator_watch_restarts_total{{kind=\"{kind}\"}} 1\n");
         ensure!(metrics.contains(&count), "a loop of refused requests? {metrics}");
     }

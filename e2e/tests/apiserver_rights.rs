@@ -112,13 +112,16 @@ async fn what_the_chart_gives_is_what_the_operator_uses() -> Result<()> {
         used.extend(made);
     }
 
-    // This cluster has no PodMonitors: what may be done with them is what may be done with other optional children.
+    // This cluster has neither PodMonitors nor KEDA: what may be done with them is what may be done with other optional children.
     let verbs = |resource: &str| -> Vec<String> {
         let rights = given.iter().filter(|right| right.resource == resource);
         rights.map(|right| right.verb.clone()).collect()
     };
-    ensure!(verbs("podmonitors") == verbs("networkpolicies"), "{:?}", verbs("podmonitors"));
-    let elsewhere = |right: &Right| ["leases", "podmonitors"].contains(&&*right.resource);
+    let optional = ["podmonitors", "scaledobjects"];
+    for kind in optional {
+        ensure!(verbs(kind) == verbs("networkpolicies"), "{kind}: {:?}", verbs(kind));
+    }
+    let elsewhere = |right: &Right| right.resource == "leases" || optional.contains(&&*right.resource);
     used.retain(|right| !elsewhere(right));
     let given = given.into_iter().filter(|right| !elsewhere(right)).collect();
     let (given, used) = (names(&given), names(&used));

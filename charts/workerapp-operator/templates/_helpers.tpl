@@ -70,6 +70,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - apiGroups: [monitoring.coreos.com]
   resources: [podmonitors]
   verbs: [get, list, watch, create, patch, delete]
+# The same where KEDA isn't.
+- apiGroups: [keda.sh]
+  resources: [scaledobjects]
+  verbs: [get, list, watch, create, patch, delete]
 # Why a pod doesn't start stands in its status.
 - apiGroups: [""]
   resources: [pods]

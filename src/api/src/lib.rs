@@ -21,7 +21,8 @@ mod validation;
 pub use quantity::{Quantity, QuantityError};
 pub use spec::{
     AutoscalingSpec, ChildMetadata, ChildrenMetadata, CpuTarget, DisruptionBudgetSpec, ExtraPort,
-    ImagePullPolicy, MemoryTarget, MetricsPort, MonitorSpec, NetworkPolicySpec, PerPodTarget, Resources,
-    Runtime, ServiceSpec, ServiceType, ShareTarget, SupervisorSpec, WorkerApp, WorkerAppSpec, WorkersSpec,
+    ImagePullPolicy, KedaAuthentication, KedaSpec, KedaTrigger, MemoryTarget, MetricsPort, MonitorSpec,
+    NetworkPolicySpec, PerPodTarget, Resources, Runtime, ServiceSpec, ServiceType, ShareTarget,
+    SupervisorSpec, WorkerApp, WorkerAppSpec, WorkersSpec,
 };
 pub use status::{Condition, ConditionStatus, WorkerAppStatus};

@@ -138,6 +138,34 @@ pub(crate) fn memory_target() -> Rule {
     )
 }
 
+pub(crate) fn keda_prometheus() -> Rule {
+    rule(
+        "!has(self.keda) || has(self.keda.prometheusAddress) || !(has(self.inFlight) || has(self.requestsPerSecond) || has(self.queueLength) || has(self.eventLoopUtilization) || has(self.busyWorkers))",
+        "spec.autoscaling.keda.prometheusAddress is needed with inFlight, requestsPerSecond, queueLength, eventLoopUtilization and busyWorkers: KEDA reads the workers' metrics from Prometheus alone; example: http://prometheus.monitoring:9090",
+    )
+}
+
+pub(crate) fn http_address() -> Rule {
+    rule(
+        "self.matches('^https?://[^ ]+$')",
+        "prometheusAddress must begin with http:// or https://; example: http://prometheus.monitoring:9090",
+    )
+}
+
+pub(crate) fn keda_metric_type() -> Rule {
+    rule(
+        "self in ['AverageValue', 'Value', 'Utilization']",
+        "metricType must be AverageValue, Value or Utilization",
+    )
+}
+
+pub(crate) fn keda_authentication_kind() -> Rule {
+    rule(
+        "self in ['TriggerAuthentication', 'ClusterTriggerAuthentication']",
+        "kind must be TriggerAuthentication or ClusterTriggerAuthentication",
+    )
+}
+
 pub(crate) fn timestamp() -> Rule {
     rule(
         "self.matches('^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}([.][0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$')",

@@ -11,7 +11,7 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, Resource, api::DynamicObject, core::ApiResource};
 use workerapp_api::{WorkerApp, names};
-use workerapp_plan::PodMonitor;
+use workerapp_plan::{PodMonitor, ScaledObject};
 
 /// A kind that the operator reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,6 +24,8 @@ pub enum Kind {
     Service,
     /// Scales them.
     HorizontalPodAutoscaler,
+    /// Has KEDA scale them.
+    ScaledObject,
     /// Keeps enough of them while nodes are emptied.
     PodDisruptionBudget,
     /// Says who may reach them.
@@ -80,6 +82,7 @@ static ROWS: [Row; Kind::ALL.len()] = [
         Concern::Parent,
         Need::Required,
     ),
+    row::<ScaledObject>(Kind::ScaledObject, "ScaledObject", Concern::Parent, Need::Installed),
     row::<PodDisruptionBudget>(
         Kind::PodDisruptionBudget,
         "PodDisruptionBudget",
@@ -107,11 +110,12 @@ fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
 
 impl Kind {
     /// All of them, in the order of the variants.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::WorkerApp,
         Self::Deployment,
         Self::Service,
         Self::HorizontalPodAutoscaler,
+        Self::ScaledObject,
         Self::PodDisruptionBudget,
         Self::NetworkPolicy,
         Self::PodMonitor,
@@ -159,6 +163,15 @@ impl Kind {
             Concern::Parent | Concern::Labelled => {
                 Some(format!("{}={}", names::LABEL_MANAGED_BY, names::MANAGED_BY))
             }
+        }
+    }
+
+    /// Where an object of this kind says how few pods it leaves, if it scales the Deployment.
+    pub(crate) fn fewest_pods(self) -> Option<&'static str> {
+        match self {
+            Self::HorizontalPodAutoscaler => Some("minReplicas"),
+            Self::ScaledObject => Some("minReplicaCount"),
+            _ => None,
         }
     }
 

@@ -7,10 +7,10 @@ use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscalerSpec, MetricIdentifier, MetricSpec, MetricTarget, PodsMetricSource,
 };
 use kube::ResourceExt as _;
-use workerapp_api::{AutoscalingSpec, CpuTarget, Quantity, WorkerApp, names};
+use workerapp_api::{AutoscalingSpec, CpuTarget, KedaSpec, Quantity, WorkerApp, names};
 
 use crate::{
-    Effective, Facts, Warning, digest, metadata,
+    Effective, Facts, ScaledObject, Warning, digest, keda, metadata,
     runtime::Profile,
     workers::{Workers, plural},
 };
@@ -46,11 +46,36 @@ pub(crate) struct Basis<'a> {
     pub(crate) facts: &'a Facts,
 }
 
-/// A metric of the workers: the field that asks for it, its name, and its target.
-struct WorkerMetric {
-    field: &'static str,
+impl Basis<'_> {
+    /// The HorizontalPodAutoscaler: wherever KEDA doesn't scale the app, be it that it can't.
+    pub(crate) fn autoscaler(&self) -> Option<HorizontalPodAutoscaler> {
+        let autoscaling = self.app.spec.autoscaling.as_ref()?;
+        self.keda().is_none().then(|| build(self, autoscaling))
+    }
+
+    /// The ScaledObject.
+    pub(crate) fn scaled_object(&self) -> Option<ScaledObject> {
+        let autoscaling = self.app.spec.autoscaling.as_ref()?;
+        Some(keda::build(self, autoscaling, self.keda()?))
+    }
+
+    /// What the spec asks of KEDA, where the cluster has it.
+    fn keda(&self) -> Option<&KedaSpec> {
+        self.app.spec.autoscaling.as_ref()?.keda.as_ref().filter(|_| self.facts.keda())
+    }
+
+    /// Whether somebody tells the app's autoscaler this metric. For KEDA it is Prometheus, which is not known here.
+    fn tells(&self, metric: &WorkerMetric) -> bool {
+        self.keda().is_some() || self.facts.served.has(metric.name)
+    }
+}
+
+/// A metric of the workers: the field that asks for it, its name, its target, and how Prometheus adds it up over an app's pods.
+pub(crate) struct WorkerMetric {
+    pub(crate) field: &'static str,
     name: &'static str,
     target: fn(&AutoscalingSpec, &Workers) -> Option<Quantity>,
+    pub(crate) query: fn(&str) -> String,
 }
 
 /// All of them. A new one is a new row, and a field of the spec.
@@ -59,26 +84,39 @@ const WORKER_METRICS: [WorkerMetric; 5] = [
         field: "inFlight",
         name: names::METRIC_IN_FLIGHT,
         target: |spec, _| Some(spec.in_flight.as_ref()?.average_value.rounded_to_milli()),
+        query: |pods| {
+            format!(
+                "sum(avg_over_time(workerapp_worker_requests_in_flight{{{pods}}}[1m])) + sum(avg_over_time(workerapp_worker_queue_length{{{pods}}}[1m]))"
+            )
+        },
     },
     WorkerMetric {
         field: "requestsPerSecond",
         name: names::METRIC_REQUESTS,
         target: |spec, _| Some(spec.requests_per_second.as_ref()?.average_value.rounded_to_milli()),
+        query: |pods| format!("sum(rate(workerapp_worker_requests_total{{{pods}}}[1m]))"),
     },
     WorkerMetric {
         field: "queueLength",
         name: names::METRIC_QUEUE,
         target: |spec, _| Some(spec.queue_length.as_ref()?.average_value.rounded_to_milli()),
+        query: |pods| format!("sum(avg_over_time(workerapp_worker_queue_length{{{pods}}}[1m]))"),
     },
     WorkerMetric {
         field: "eventLoopUtilization",
         name: names::METRIC_UTILIZATION,
         target: |spec, _| Some(hundredths(spec.event_loop_utilization.as_ref()?.target_percent, 1)),
+        query: |pods| {
+            format!(
+                "sum(avg by (pod) (avg_over_time(workerapp_worker_event_loop_utilization{{{pods}}}[1m])))"
+            )
+        },
     },
     WorkerMetric {
         field: "busyWorkers",
         name: names::METRIC_BUSY,
         target: |spec, workers| Some(hundredths(spec.busy_workers.as_ref()?.target_percent, workers.count)),
+        query: |pods| format!("sum(clamp_max(rate(workerapp_worker_cpu_seconds_total{{{pods}}}[1m]), 1))"),
     },
 ];
 
@@ -87,7 +125,7 @@ fn hundredths(percent: i32, whole: i128) -> Quantity {
     Quantity::from_milli(whole.saturating_mul(percent.into()).saturating_mul(10))
 }
 
-pub(crate) fn build(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> HorizontalPodAutoscaler {
+fn build(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> HorizontalPodAutoscaler {
     digest::stamp(HorizontalPodAutoscaler {
         metadata: metadata::child(basis.app, |children| children.autoscaler.as_ref()),
         spec: HorizontalPodAutoscalerSpec {
@@ -107,6 +145,17 @@ pub(crate) fn build(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> Horizon
 
 /// A metric that nobody serves is left out: with it the autoscaler would never remove a pod again.
 fn metrics(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> Vec<MetricSpec> {
+    let mut metrics = resource_metrics(basis, autoscaling);
+    metrics.extend(
+        worker_metrics(basis, autoscaling)
+            .filter(|(metric, _)| basis.tells(metric))
+            .map(|(metric, target)| pods(metric.name, &target)),
+    );
+    metrics
+}
+
+/// CPU and memory.
+pub(crate) fn resource_metrics(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> Vec<MetricSpec> {
     let mut metrics = Vec::new();
     if scales_on_cpu(basis, autoscaling) {
         metrics.push(resource("cpu", utilization_target(cpu_target(basis, autoscaling))));
@@ -118,16 +167,11 @@ fn metrics(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> Vec<MetricSpec> 
         };
         metrics.push(resource("memory", target));
     }
-    metrics.extend(
-        worker_metrics(basis, autoscaling)
-            .filter(|(metric, _)| basis.facts.served.has(metric.name))
-            .map(|(metric, target)| pods(metric.name, &target)),
-    );
     metrics
 }
 
 /// Those that the spec asks for, with their targets.
-fn worker_metrics<'a>(
+pub(crate) fn worker_metrics<'a>(
     basis: &'a Basis<'_>,
     autoscaling: &'a AutoscalingSpec,
 ) -> impl Iterator<Item = (&'static WorkerMetric, Quantity)> + 'a {
@@ -136,9 +180,10 @@ fn worker_metrics<'a>(
 
 /// Asked for, or the only one there is.
 fn scales_on_cpu(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> bool {
-    let mut served =
-        worker_metrics(basis, autoscaling).filter(|(metric, _)| basis.facts.served.has(metric.name));
-    autoscaling.cpu.is_some() || (autoscaling.memory.is_none() && served.next().is_none())
+    let others = autoscaling.memory.is_some()
+        || worker_metrics(basis, autoscaling).any(|(metric, _)| basis.tells(metric))
+        || basis.keda().is_some_and(|keda| !keda.triggers.is_empty());
+    autoscaling.cpu.is_some() || !others
 }
 
 /// The CPU target in percent of the request, as an autoscaler counts it.
@@ -180,8 +225,11 @@ fn usable(basis: &Basis<'_>) -> Option<(i128, String)> {
 pub(crate) fn warnings(basis: &Basis<'_>) -> Vec<Warning> {
     let Some(autoscaling) = &basis.app.spec.autoscaling else { return Vec::new() };
     let mut warnings = Vec::new();
+    if autoscaling.keda.is_some() && basis.keda().is_none() {
+        warnings.push(Warning::NoKeda);
+    }
     let missing: Vec<&str> = worker_metrics(basis, autoscaling)
-        .filter(|(metric, _)| !basis.facts.served.has(metric.name))
+        .filter(|(metric, _)| !basis.tells(metric))
         .map(|(metric, _)| metric.field)
         .collect();
     if !missing.is_empty() {

@@ -10,7 +10,7 @@ use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::monitor::PodMonitor;
+use crate::{keda::ScaledObject, monitor::PodMonitor};
 
 /// The child objects, without owner references: those need the app's uid, which only a cluster gives.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,8 +19,10 @@ pub struct Children {
     pub deployment: Deployment,
     /// Makes them reachable.
     pub service: Service,
-    /// Scales them; `None` without `spec.autoscaling`.
+    /// Scales them; `None` without `spec.autoscaling`, or where KEDA does.
     pub autoscaler: Option<HorizontalPodAutoscaler>,
+    /// Has KEDA scale them; `None` without `spec.autoscaling.keda`, or where the cluster has no KEDA.
+    pub scaled_object: Option<ScaledObject>,
     /// Keeps enough of them while nodes are emptied.
     pub disruption_budget: Option<PodDisruptionBudget>,
     /// Says who may reach them; `None` without `spec.networkPolicy`.
@@ -40,13 +42,22 @@ pub struct Child {
 
 impl Children {
     /// Every kind of child, in the order in which they are applied, those that there are not to be among them.
-    pub fn each(&self) -> [Child; 6] {
+    pub fn each(&self) -> [Child; 7] {
         // Taken apart so that a new kind can't be forgotten.
-        let Self { deployment, service, autoscaler, disruption_budget, network_policy, monitor } = self;
+        let Self {
+            deployment,
+            service,
+            autoscaler,
+            scaled_object,
+            disruption_budget,
+            network_policy,
+            monitor,
+        } = self;
         [
             child(Some(deployment)),
             child(Some(service)),
             child(autoscaler.as_ref()),
+            child(scaled_object.as_ref()),
             child(disruption_budget.as_ref()),
             child(network_policy.as_ref()),
             child(monitor.as_ref()),

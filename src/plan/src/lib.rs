@@ -10,13 +10,14 @@
 //! - `runtime`: the table of runtime profiles
 //! - `supervisor`: the flags of the program that stands in front of the app's own
 //! - `children`: all kinds of children
-//! - `deployment`, `service`, `autoscaler`, `disruption_budget`, `network_policy`, `monitor`: one file for each
+//! - `deployment`, `service`, `autoscaler`, `keda`, `disruption_budget`, `network_policy`, `monitor`: one file for each
 //! - `pause`: whether they are to be left alone
 //! - `problem`, `warning`: what is wrong, and what is worth telling
 
 pub mod children;
 pub mod digest;
 pub mod effective;
+pub mod keda;
 pub mod monitor;
 pub mod pause;
 pub mod problem;
@@ -39,6 +40,7 @@ use workerapp_api::WorkerApp;
 pub use autoscaler::Served;
 pub use children::{Child, Children};
 pub use effective::Effective;
+pub use keda::ScaledObject;
 pub use metadata::selector;
 pub use monitor::PodMonitor;
 pub use pause::Pause;
@@ -66,7 +68,16 @@ pub struct Facts {
 impl Facts {
     /// Whether the cluster knows PodMonitors.
     pub(crate) fn monitors(&self) -> bool {
-        !self.absent.iter().any(|absent| *absent == PodMonitor::kind(&()))
+        self.has(&PodMonitor::kind(&()))
+    }
+
+    /// Whether the cluster has KEDA.
+    pub(crate) fn keda(&self) -> bool {
+        self.has(&ScaledObject::kind(&()))
+    }
+
+    fn has(&self, kind: &str) -> bool {
+        !self.absent.contains(&kind)
     }
 }
 
@@ -106,13 +117,12 @@ pub fn plan(app: &WorkerApp, facts: &Facts) -> Result<Plan, Invalid> {
         }
         _ => workers.clone(),
     };
+    let basis = autoscaler::Basis { app, profile, effective: &effective, workers: &workers, facts };
     let children = Children {
         deployment: deployment::build(app, profile, &seed, facts),
         service: service::build(app, profile),
-        autoscaler: app.spec.autoscaling.as_ref().map(|autoscaling| {
-            let basis = autoscaler::Basis { app, profile, effective: &effective, workers: &workers, facts };
-            autoscaler::build(&basis, autoscaling)
-        }),
+        autoscaler: basis.autoscaler(),
+        scaled_object: basis.scaled_object(),
         disruption_budget: disruption_budget::build(app),
         network_policy: network_policy::build(app, profile, facts),
         monitor: monitor::build(app, profile).filter(|_| facts.monitors()),

@@ -43,6 +43,8 @@ pub(crate) fn command(app: &WorkerApp, profile: &Profile, workers: &Workers) -> 
     flags.add_some("max-age", settings.max_age_seconds);
     flags.add_some("max-memory", settings.max_memory.map(|most| most.bytes()));
     flags.add_some("max-requests", settings.max_requests);
+    flags.add_some("connection-requests", settings.connection_max_requests);
+    flags.add_some("connection-age", settings.connection_max_age_seconds);
     flags.add_some("app-metrics", settings.app_metrics);
     flags.add_some("log-prefix", settings.log_prefix.map(|on| if on { "on" } else { "off" }));
     flags.add_some("node-preload", settings.node_preload.map(|on| if on { "on" } else { "off" }));

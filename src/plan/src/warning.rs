@@ -120,6 +120,11 @@ pub enum Warning {
         /// How many pods the app is sure to have.
         pods: i32,
     },
+    /// The cluster has no KEDA.
+    #[error(
+        "spec.autoscaling.keda asks for a ScaledObject, which this cluster doesn't have (keda.sh/v1alpha1), or which the operator may not read: a HorizontalPodAutoscaler scales the app, without the triggers, until half a minute after that has changed"
+    )]
+    NoKeda,
     /// The cluster has no PodMonitors.
     #[error(
         "spec.monitor asks for a PodMonitor, which this cluster doesn't have (monitoring.coreos.com/v1), or which the operator may not read: it is made within half a minute after that has changed"
@@ -147,6 +152,7 @@ impl Warning {
             Self::HiddenClients { .. } => "HiddenClients",
             Self::LimitFromLimitRange { .. } => "LimitFromLimitRange",
             Self::BudgetBlocksDrains { .. } => "BudgetBlocksDrains",
+            Self::NoKeda => "NoKeda",
             Self::NoMonitors => "NoMonitors",
             Self::MonitorShutOut => "MonitorShutOut",
         }

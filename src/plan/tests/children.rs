@@ -113,6 +113,7 @@ fn the_supervisors_settings_become_flags() {
     let all = flags(json!({"supervisor": {
         "adminPort": 9000, "lameDuckSeconds": 1, "drainSeconds": 4, "stopSignal": "SIGINT", "hangTimeoutSeconds": 0,
         "logPrefix": true, "appMetrics": "/metrics", "maxAgeSeconds": 60, "maxMemory": "300Mi", "maxRequests": 1000, "nodePreload": false,
+        "connectionMaxRequests": 500, "connectionMaxAgeSeconds": 30,
     }}));
     for flag in [
         "--admin-port=9000",
@@ -125,6 +126,8 @@ fn the_supervisors_settings_become_flags() {
         "--max-age=60",
         "--max-memory=314572800",
         "--max-requests=1000",
+        "--connection-requests=500",
+        "--connection-age=30",
         "--node-preload=off",
     ] {
         assert!(all.iter().any(|given| given == flag), "{flag}: {all:?}");

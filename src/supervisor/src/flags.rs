@@ -4,6 +4,7 @@ use crate::app_metrics::Source;
 use crate::error::Error;
 use crate::launch::Variable;
 use crate::limits::Wanted;
+use crate::preload;
 use crate::recycle;
 use crate::steering::Policy;
 use crate::sys::signal::Signal;
@@ -38,6 +39,8 @@ Usage: workerapp-supervisor [flags] -- COMMAND [ARGUMENTS]
   --max-age S             replace a worker after so long; one at a time, like the next two
   --max-memory B          replace a worker whose processes use so much memory
   --max-requests N        replace a worker after so many requests (Node)
+  --connection-requests N end a keep-alive connection after so many requests (Node)
+  --connection-age S      or after so long, with the next answer (Node)
   --app-metrics [PORT]/PATH  the app's own metrics, of all workers, at /app-metrics
   --log-prefix on|off     [worker N] before each line that a worker writes (default off)
   --node-preload on|off   end keep-alive connections of Node in order (default on)
@@ -100,6 +103,7 @@ pub struct Flags {
     pub policy: Policy,
     pub hang_timeout: Option<Duration>,
     pub recycling: recycle::Limits,
+    pub connections: preload::Limits,
     pub command: Vec<OsString>,
 }
 
@@ -125,6 +129,7 @@ impl Default for Flags {
             policy: Policy::Even,
             hang_timeout: Some(Duration::from_secs(30)),
             recycling: recycle::Limits::default(),
+            connections: preload::Limits::default(),
             command: Vec::new(),
         }
     }
@@ -248,6 +253,14 @@ impl Flags {
             "--max-requests" => {
                 self.recycling.requests =
                     Some(positive(&value).ok_or_else(|| wrong("give a number above 0"))?);
+            }
+            "--connection-requests" => {
+                self.connections.requests =
+                    Some(positive(&value).ok_or_else(|| wrong("give a number above 0"))?);
+            }
+            "--connection-age" => {
+                self.connections.age =
+                    Some(seconds(&value).ok_or_else(|| wrong("give a number of seconds"))?);
             }
             "--node-preload" => {
                 self.node_preload = switch(&value).ok_or_else(|| wrong("give on or off"))?;

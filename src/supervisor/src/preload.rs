@@ -8,9 +8,35 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::launch::{Rule, Variable};
 
 /// What is loaded.
 pub(crate) const TEXT: &str = include_str!("preload/node.cjs");
+/// When a keep-alive connection ends, at an answer; never by default. Clients then open another one, which may come to a pod that
+/// was added meanwhile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// `--connection-requests`.
+    pub requests: Option<u64>,
+    /// `--connection-age`.
+    pub age: Option<Duration>,
+}
+
+impl Limits {
+    /// The variables that tell them to what is loaded.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = Variable> {
+        let requests = self.requests.map(|most| ("WORKERAPP_CONNECTION_REQUESTS", most.to_string()));
+        let age = self.age.map(|age| ("WORKERAPP_CONNECTION_MS", age.as_millis().to_string()));
+        [requests, age].into_iter().flatten().map(|(name, value)| Variable {
+            name: name.into(),
+            value,
+            rule: Rule::Replace,
+        })
+    }
+}
+
 /// Added to the name of the binary.
 const SUFFIX: &str = ".node.cjs";
 

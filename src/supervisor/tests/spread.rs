@@ -93,3 +93,36 @@ fn envoy_16213_kept_connections_become_even_and_none_is_lost() {
         clients.done.store(true, Ordering::Relaxed);
     });
 }
+
+/// `kubernetes_101887`: kept connections stay where they are, and pods that are added get nothing.
+#[test]
+fn kubernetes_101887_a_kept_connection_ends_after_so_many_requests_or_so_long() {
+    let server = |flags: &[&str]| Setup::new(&["node", &app("server.js")]).workers(1).flags(flags).ready();
+    let answers_of_one = |supervisor: &common::Supervisor| {
+        let mut client = Kept::connect(supervisor.port);
+        let mut answers = 1;
+        while !client.ask().expect("an answer, also the last one").closes {
+            answers += 1;
+        }
+        assert!(client.ask().is_none(), "it goes on after its last answer");
+        answers
+    };
+    let supervisor = server(&["--connection-requests", "50"]);
+    for _ in 0..5 {
+        let answers = answers_of_one(&supervisor);
+        assert!((45..=55).contains(&answers), "{answers}");
+    }
+
+    let supervisor = server(&["--connection-age", "0.5"]);
+    let begin = Instant::now();
+    let answers = answers_of_one(&supervisor);
+    assert!(
+        begin.elapsed() >= Duration::from_millis(450) && answers > 1,
+        "{answers} in {:?}",
+        begin.elapsed()
+    );
+
+    let supervisor = server(&[]);
+    let mut client = Kept::connect(supervisor.port);
+    assert!((0..100).all(|_| client.ask().is_some_and(|answer| !answer.closes)), "nobody asked for it");
+}

@@ -4,12 +4,13 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerBehavior;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
+use super::keda::KedaSpec;
 use crate::{Quantity, lenient, validation as rule};
 
 /// How the number of pods follows the load. Of several metrics the one that asks for the most pods counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = rule::min_within_max(), validation = rule::cpu_target(), validation = rule::memory_target())]
+#[x_kube(validation = rule::min_within_max(), validation = rule::cpu_target(), validation = rule::memory_target(), validation = rule::keda_prometheus())]
 pub struct AutoscalingSpec {
     /// Never fewer pods than this. Default: 1. Example: `2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,6 +46,11 @@ pub struct AutoscalingSpec {
     /// own. See `kubectl explain hpa.spec.behavior --api-version=autoscaling/v2`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::deserialize")]
     pub behavior: Option<HorizontalPodAutoscalerBehavior>,
+    /// Scale through KEDA: a `ScaledObject` with the same metrics takes the HorizontalPodAutoscaler's place, where the cluster
+    /// has KEDA; until it has, the app keeps the HorizontalPodAutoscaler. Default: none. Example:
+    /// `{prometheusAddress: "http://prometheus.monitoring:9090"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keda: Option<KedaSpec>,
 }
 
 /// The CPU at which pods are added.

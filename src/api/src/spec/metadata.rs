@@ -21,7 +21,7 @@ pub struct ChildrenMetadata {
     /// Of the Service. Example: a cloud load balancer's annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ChildMetadata>,
-    /// Of the HorizontalPodAutoscaler.
+    /// Of the HorizontalPodAutoscaler, or the ScaledObject in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaler: Option<ChildMetadata>,
     /// Of the PodDisruptionBudget.

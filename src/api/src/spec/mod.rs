@@ -10,6 +10,7 @@
 
 mod autoscaling;
 mod disruption_budget;
+mod keda;
 mod metadata;
 mod monitor;
 mod network_policy;
@@ -31,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 pub use autoscaling::{AutoscalingSpec, CpuTarget, MemoryTarget, PerPodTarget, ShareTarget};
 pub use disruption_budget::DisruptionBudgetSpec;
+pub use keda::{KedaAuthentication, KedaSpec, KedaTrigger};
 pub use metadata::{ChildMetadata, ChildrenMetadata};
 pub use monitor::MonitorSpec;
 pub use network_policy::NetworkPolicySpec;
@@ -46,7 +48,7 @@ use crate::{WorkerAppStatus, lenient, quantity::Quantity, validation as rule};
     version = "v1alpha1",
     kind = "WorkerApp",
     namespaced,
-    doc = "A web app that runs several workers in each pod, on one port. The operator turns it into a Deployment, a Service and, where they are asked for, a HorizontalPodAutoscaler, a PodDisruptionBudget, a NetworkPolicy and a PodMonitor, all of the same name.",
+    doc = "A web app that runs several workers in each pod, on one port. The operator turns it into a Deployment, a Service and, where they are asked for, a HorizontalPodAutoscaler, a PodDisruptionBudget, a NetworkPolicy, a PodMonitor and a ScaledObject, all of the same name.",
     status = "WorkerAppStatus",
     derive = "PartialEq",
     derive = "Default",

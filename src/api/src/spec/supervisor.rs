@@ -43,6 +43,16 @@ pub struct SupervisorSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_requests: Option<i32>,
+    /// Requests after which a keep-alive connection ends, at an answer: clients then open another one, which may come to a pod
+    /// that was added meanwhile. Varied by a tenth. Node, HTTP/1.1. Default: never. Example: `1000`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub connection_max_requests: Option<i32>,
+    /// Seconds after which a keep-alive connection ends, at the next answer; as `connectionMaxRequests`. Default: never.
+    /// Example: `60`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub connection_max_age_seconds: Option<i32>,
     /// The app's own metrics, which each worker counts for itself: where it serves them, as `/PATH` on `spec.port` or as `PORT/PATH`
     /// on another declared port. The supervisor asks every worker and shows all at `/app-metrics` of its port, each sample with
     /// the label `worker`. Default: none. Example: `/metrics`.

@@ -13,7 +13,7 @@ use kube::{Resource as _, ResourceExt as _, core::ApiResource};
 use serde::Serialize;
 use serde_json::{Value, json};
 use workerapp_api::{WorkerApp, names};
-use workerapp_plan::{Facts, PodMonitor};
+use workerapp_plan::{Facts, PodMonitor, ScaledObject};
 
 use super::input::Input;
 use crate::{
@@ -29,8 +29,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   kubectl workerapp diff app.yaml
   kubectl workerapp diff app.yaml > /dev/null || echo 'it would change something'";
 
-/// The kind that a cluster may lack.
-const MONITOR: &str = "PodMonitor";
+/// The kinds that a cluster may lack, and their groups.
+const OPTIONAL: [(&str, &str); 2] = [("PodMonitor", "monitoring.coreos.com"), ("ScaledObject", "keda.sh")];
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -95,11 +95,12 @@ async fn changes(cluster: &Cluster, app: &WorkerApp, input: &Input) -> Result<Ve
 }
 
 /// Every kind of child; a test holds it against the plan's.
-fn kinds() -> [ApiResource; 6] {
+fn kinds() -> [ApiResource; 7] {
     [
         ApiResource::erase::<Deployment>(&()),
         ApiResource::erase::<Service>(&()),
         ApiResource::erase::<HorizontalPodAutoscaler>(&()),
+        ApiResource::erase::<ScaledObject>(&()),
         ApiResource::erase::<PodDisruptionBudget>(&()),
         ApiResource::erase::<NetworkPolicy>(&()),
         ApiResource::erase::<PodMonitor>(&()),
@@ -128,8 +129,10 @@ async fn facts(cluster: &Cluster, namespace: &str, name: &str, input: &Input) ->
     // Who may not see the operator still gets an answer, with this version's image in it.
     let operators = cluster.operators().await.unwrap_or_default();
     facts.operator_namespace = operators.first().and_then(kube::ResourceExt::namespace);
-    if !cluster.offers(&PodMonitor::group(&())).await? {
-        facts.absent.push(MONITOR);
+    for (kind, group) in OPTIONAL {
+        if !cluster.offers(group).await? {
+            facts.absent.push(kind);
+        }
     }
     if input.supervisor_image.is_some() {
         return Ok(facts);
@@ -239,7 +242,9 @@ mod tests {
         let known: Vec<_> = kinds().into_iter().map(|kind| kind.kind).collect();
         let planned: Vec<_> = plan.children.each().into_iter().map(|child| child.kind.into_owned()).collect();
         assert_eq!(known, planned);
-        assert!(known.contains(&MONITOR.to_owned()));
+        for (kind, group) in OPTIONAL {
+            assert!(kinds().iter().any(|known| known.kind == kind && known.group == group), "{kind}");
+        }
     }
 
     #[test]

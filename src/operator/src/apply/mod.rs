@@ -124,12 +124,11 @@ pub(crate) async fn apply(context: &Context, owner: &Owner, children: &Children)
     let mut applied = Applied::default();
     let (made, dropped): (Vec<_>, Vec<_>) = wanted(owner, children).partition(|(_, child)| child.is_some());
     let mut made: Vec<Child> = made.into_iter().filter_map(|(_, child)| child).collect();
-    let autoscaler = made.iter().find(|child| child.kind == Kind::HorizontalPodAutoscaler);
-    let least_replicas = autoscaler.and_then(|it| it.body["spec"]["minReplicas"].as_i64());
+    let least_replicas = made.iter().find_map(|child| child.body["spec"][child.kind.fewest_pods()?].as_i64());
 
     let mut still_scaled = false;
     for (kind, _) in dropped {
-        let scales = kind == Kind::HorizontalPodAutoscaler;
+        let scales = kind.fewest_pods().is_some();
         // One that lost the operator's label isn't in the cache; so the API server is asked too, at the one moment when it matters.
         let ask = scales && made.iter().any(|child| replicas::takes_over(context, owner, child));
         if let Err(error) = remove(context, owner, kind, ask).await {
@@ -147,7 +146,7 @@ pub(crate) async fn apply(context: &Context, owner: &Owner, children: &Children)
                 child.leave_replicas();
             }
         }
-        if kind == Kind::HorizontalPodAutoscaler && foreign {
+        if kind.fewest_pods().is_some() && foreign {
             applied.errors.extend(remove(context, owner, kind, false).await.err());
             continue;
         }

@@ -190,6 +190,8 @@ fn prune(kind: Kind, body: &mut Map<String, Value>) {
         Kind::HorizontalPodAutoscaler => {
             status.retain(|field, _| !["currentMetrics", "lastScaleTime"].contains(&field.as_str()));
         }
+        // The same holds for what KEDA notes at each look.
+        Kind::ScaledObject => status.retain(|field, _| field == "conditions"),
         // Counted anew whenever a pod comes or goes, and nothing here follows from it.
         Kind::PodDisruptionBudget => status.clear(),
         _ => {}

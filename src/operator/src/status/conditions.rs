@@ -30,6 +30,28 @@ pub(crate) struct Autoscaler {
     pub(crate) status: HorizontalPodAutoscalerStatus,
 }
 
+/// What the operator reads of a ScaledObject.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Scaled {
+    #[serde(default)]
+    status: ScaledStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ScaledStatus {
+    #[serde(default)]
+    conditions: Vec<ScaledCondition>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ScaledCondition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+    #[serde(default)]
+    message: String,
+}
+
 /// What the conditions follow from.
 pub(crate) struct Seen<'a> {
     pub(crate) errors: &'a [Error],
@@ -44,6 +66,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) scales: bool,
     pub(crate) rollout: Option<&'a Rollout>,
     pub(crate) autoscaler: Option<&'a Autoscaler>,
+    /// What stands in its place where KEDA scales the app.
+    pub(crate) scaled: Option<&'a Scaled>,
     pub(crate) trouble: Option<&'a Trouble>,
 }
 
@@ -213,6 +237,9 @@ fn with_trouble(text: String, trouble: Option<&Trouble>) -> String {
 /// From the autoscaler's own conditions.
 fn scaling_active(seen: &Seen<'_>) -> Verdict {
     let type_ = ConditionType::ScalingActive;
+    if let Some(scaled) = seen.scaled.filter(|_| seen.autoscaler.is_none()) {
+        return by_keda(scaled);
+    }
     let Some(autoscaler) = seen.autoscaler else {
         let (reason, message) =
             failure(seen).unwrap_or((Reason::ScalingPending, "there is no autoscaler yet".into()));
@@ -235,6 +262,25 @@ fn scaling_active(seen: &Seen<'_>) -> Verdict {
             let (reason, remedy) = remedy(&words);
             verdict(type_, False, reason, format!("{words}; {remedy}"))
         }
+    }
+}
+
+/// From the conditions of KEDA's ScaledObject.
+fn by_keda(scaled: &Scaled) -> Verdict {
+    let type_ = ConditionType::ScalingActive;
+    let holds = |wanted: &str, status: &str| {
+        scaled.status.conditions.iter().find(|one| one.type_ == wanted && one.status == status)
+    };
+    let words = |found: &ScaledCondition| format!("KEDA: {}", found.message);
+    if let Some(paused) = holds("Paused", "True") {
+        verdict(type_, False, Reason::ScalingDisabled, words(paused))
+    } else if let Some(unable) = holds("Ready", "False") {
+        let remedy = "`kubectl describe scaledobject` and the log of KEDA's operator say more";
+        verdict(type_, False, Reason::MetricsUnavailable, format!("{}; {remedy}", words(unable)))
+    } else if let Some(ready) = holds("Ready", "True") {
+        verdict(type_, True, Reason::ScalingActive, words(ready))
+    } else {
+        verdict(type_, Unknown, Reason::ScalingPending, "KEDA has not acted on the ScaledObject yet".into())
     }
 }
 
@@ -276,6 +322,7 @@ mod tests {
             scales: false,
             rollout: Some(&rollout),
             autoscaler: None,
+            scaled: None,
             trouble,
         })
     }

@@ -32,7 +32,7 @@ use crate::{
     inquiry::Probe,
     kind::Kind,
 };
-use conditions::{Autoscaler, Seen, Verdict};
+use conditions::{Autoscaler, Scaled, Seen, Verdict};
 use pods::{Pod, Trouble};
 use rollout::Rollout;
 
@@ -105,6 +105,7 @@ fn compose(look: &Look<'_>, found: &Found, former: &WorkerAppStatus) -> WorkerAp
     let Found { rollout, pods, trouble } = found;
     let autoscaler: Option<Autoscaler> =
         applied.get(Kind::HorizontalPodAutoscaler).and_then(|object| object.read().ok());
+    let scaled: Option<Scaled> = applied.get(Kind::ScaledObject).and_then(|object| object.read().ok());
     let service: Option<Service> = applied.get(Kind::Service).and_then(|object| object.read().ok());
     let warnings: Vec<_> = plan.iter().flat_map(|plan| &plan.warnings).map(ToString::to_string).collect();
 
@@ -121,6 +122,7 @@ fn compose(look: &Look<'_>, found: &Found, former: &WorkerAppStatus) -> WorkerAp
         scales,
         rollout: rollout.as_ref(),
         autoscaler: autoscaler.as_ref(),
+        scaled: scaled.as_ref(),
         trouble: trouble.as_ref(),
     });
 

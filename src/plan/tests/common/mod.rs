@@ -36,6 +36,7 @@ pub(crate) fn facts_with_limit_range(item: Value) -> Facts {
 }
 
 /// The plan of [`app`].
+#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn plan(spec: Value) -> Plan {
     workerapp_plan::plan(&app(spec), &facts()).expect("a plan")
 }

@@ -25,7 +25,8 @@ fn defaults() {
 fn every_flag() {
     let flags = run("--workers 4 --max-workers=6 --memory-per-worker 1000 --processes 1 --sharing none \
          --port 3000 --port 3001 --port 3000 --admin-port 9000 --lame-duck 0.5 --grace 60 --stop-signal QUIT \
-         --keep-env WORKERS --worker-env A=b=c --drain 3 --node-preload off --log-prefix on --app-metrics 3001/m --affinity ClientIP --hang-timeout 0 --max-age 5 --max-memory 6 --max-requests 7 -- x");
+         --keep-env WORKERS --worker-env A=b=c --drain 3 --node-preload off --log-prefix on --app-metrics 3001/m --affinity ClientIP --hang-timeout 0 --max-age 5 --max-memory 6 --max-requests 7 \
+         --connection-requests 8 --connection-age 9 -- x");
     let wanted = Flags {
         workers: Wanted::Count(4),
         max_workers: Some(6),
@@ -46,6 +47,7 @@ fn every_flag() {
         policy: Policy::ClientAddress,
         hang_timeout: None,
         recycling: recycle::Limits { age: Some(Duration::from_secs(5)), memory: Some(6), requests: Some(7) },
+        connections: preload::Limits { requests: Some(8), age: Some(Duration::from_secs(9)) },
         command: vec!["x".into()],
     };
     assert_eq!(flags, wanted);

@@ -1,6 +1,7 @@
 // Loaded into Node before the app, by NODE_OPTIONS. It changes nothing until the supervisor asks this process to finish
 // what it has begun; then each answer ends its connection, so that no client sends a request to a process that is about
-// to stop. The same for a few connections, when this process has more of them than the other workers. Only public interfaces are used; where Node is too old for them, nothing happens.
+// to stop. The same for a few connections, when this process has more of them than the other workers, and for those that have
+// been open for as long as they may. Only public interfaces are used; where Node is too old for them, nothing happens.
 'use strict';
 (() => {
   const generation = process.env.WORKER_GENERATION;
@@ -44,6 +45,25 @@
     if (server !== latest) meet(server);
     if (draining || (shed > 0 && response.shouldKeepAlive && sheds())) response.shouldKeepAlive = false;
   });
+
+  // Connections that never end keep their client with this pod, however many others there are by now. Varied by a tenth, so that
+  // those which began together don't end together.
+  const mostRequests = Number(process.env.WORKERAPP_CONNECTION_REQUESTS) || Infinity;
+  const mostMs = Number(process.env.WORKERAPP_CONNECTION_MS) || Infinity;
+  if (mostRequests < Infinity || mostMs < Infinity) {
+    const lives = new WeakMap();
+    channels.subscribe?.('http.server.request.start', ({ socket, response }) => {
+      const life = lives.get(socket) || begin(socket);
+      life.requests -= 1;
+      if (life.requests < 1 || Date.now() >= life.until) response.shouldKeepAlive = false;
+    });
+    function begin(socket) {
+      const share = 0.9 + 0.2 * Math.random();
+      const life = { requests: Math.round(mostRequests * share), until: Date.now() + mostMs * share };
+      lives.set(socket, life);
+      return life;
+    }
+  }
 
   channels.subscribe?.('http.server.response.finish', ({ response }) => {
     const begun = open.get(response);

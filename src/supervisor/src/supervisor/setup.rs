@@ -151,6 +151,7 @@ fn load_into_node(flags: &Flags, mode: &Mode, template: &mut Template) -> Option
             Variable { name: "NODE_OPTIONS".into(), value: option, rule: Rule::Append },
             Variable { name: "WORKERAPP_ADMIN_PORT".into(), value: port, rule: Rule::Replace },
         ]);
+        template.variables.extend(flags.connections.variables());
         if matches!(mode, Mode::Single(_)) && flags.processes == Processes::Workers {
             let ports: Vec<String> = flags.ports.iter().map(ToString::to_string).collect();
             let (name, value) = ("WORKERAPP_REUSE_PORTS".into(), ports.join(","));

@@ -1,0 +1,185 @@
+//! KEDA's ScaledObjects in the place of autoscalers, where a cluster has the kind. KEDA itself doesn't run here: what it would say
+//! stands in the ScaledObject's status.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::{
+    api::{apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, PostParams},
+    runtime::{
+        conditions::{is_crd_established, is_deleted},
+        wait::await_condition,
+    },
+};
+use serde_json::{Value, json};
+use workerapp_api::{WorkerApp, condition::ConditionType};
+use workerapp_e2e::{
+    Fixture, app,
+    fixture::{SILENCE, condition},
+};
+use workerapp_plan::ScaledObject;
+
+const NAME: &str = "scaledobjects.keda.sh";
+const LONG: Duration = Duration::from_mins(1);
+
+/// The fields that the operator sends, as KEDA defines them: any other is refused.
+fn definition() -> Value {
+    let text = json!({ "type": "string" });
+    let object = |properties: Value| json!({ "type": "object", "properties": properties });
+    let map = json!({ "type": "object", "additionalProperties": text });
+    let count = |least: i32| json!({ "type": "integer", "format": "int32", "minimum": least });
+    let mut trigger = object(json!({
+        "type": { "type": "string", "minLength": 1 }, "name": text, "metricType": text, "metadata": map,
+        "authenticationRef": object(json!({ "name": text, "kind": text })),
+    }));
+    trigger["required"] = json!(["metadata", "type"]);
+    let behavior = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let mut spec = object(json!({
+        "scaleTargetRef": object(json!({ "apiVersion": text, "kind": text, "name": { "type": "string", "minLength": 1 } })),
+        "minReplicaCount": count(0), "maxReplicaCount": count(1), "pollingInterval": count(1),
+        "advanced": object(json!({ "horizontalPodAutoscalerConfig": object(json!({ "behavior": behavior })) })),
+        "triggers": { "type": "array", "minItems": 1, "items": trigger },
+    }));
+    spec["required"] = json!(["scaleTargetRef", "triggers"]);
+    let condition = object(json!({ "type": text, "status": text, "reason": text, "message": text }));
+    let status = object(json!({
+        "lastActiveTime": text, "conditions": { "type": "array", "items": condition },
+    }));
+    let schema = object(json!({ "spec": spec, "status": status }));
+    json!({ "metadata": { "name": NAME }, "spec": {
+        "group": "keda.sh", "scope": "Namespaced",
+        "names": { "kind": "ScaledObject", "plural": "scaledobjects", "singular": "scaledobject" },
+        "versions": [{
+            "name": "v1alpha1", "served": true, "storage": true,
+            "schema": { "openAPIV3Schema": schema }, "subresources": { "status": {} },
+        }],
+    } })
+}
+
+async fn uninstall(client: &Client) -> Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    if let Some(found) = definitions.get_opt(NAME).await? {
+        definitions.delete(NAME, &DeleteParams::background()).await?;
+        let uid = found.metadata.uid.context("no uid")?;
+        tokio::time::timeout(LONG, await_condition(definitions, NAME, is_deleted(&uid))).await??;
+    }
+    Ok(())
+}
+
+async fn install(client: &Client) -> Result<()> {
+    uninstall(client).await?;
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    definitions.create(&PostParams::default(), &serde_json::from_value(definition())?).await?;
+    tokio::time::timeout(LONG, await_condition(definitions, NAME, is_crd_established())).await??;
+    Ok(())
+}
+
+fn scaled(keda: Option<&Value>) -> Value {
+    let mut autoscaling = json!({
+        "minReplicas": 2, "maxReplicas": 5, "cpu": { "targetPercent": 60 }, "inFlight": { "averageValue": 20 },
+        "behavior": { "scaleDown": { "stabilizationWindowSeconds": 60 } },
+    });
+    if let Some(keda) = keda {
+        autoscaling["keda"] = keda.clone();
+    }
+    app(json!({ "autoscaling": autoscaling }))
+}
+
+/// Waits until exactly one of the two scales the app.
+async fn scales(fixture: &Fixture, keda: bool) -> Result<()> {
+    let gone = |autoscaler: Option<&HorizontalPodAutoscaler>| autoscaler.is_none() == keda;
+    fixture.until("shop", &format!("an autoscaler: {}", !keda), gone).await?;
+    if keda {
+        fixture.until_is("shop", "a ScaledObject", |_: &ScaledObject| true).await?;
+    }
+    Ok(())
+}
+
+async fn pods(fixture: &Fixture) -> Result<Option<i32>> {
+    Ok(fixture.api::<Deployment>().get("shop").await?.spec.replicas)
+}
+
+/// What KEDA would say, and what the app then says.
+async fn says(fixture: &Fixture, type_: &str, status: &str, told: (&str, &str)) -> Result<()> {
+    let said = json!({ "type": type_, "status": status, "reason": "Reason", "message": "what KEDA says" });
+    let status = json!({ "lastActiveTime": "2026-01-01T00:00:00Z", "conditions": [said] });
+    fixture.merge_status::<ScaledObject>("shop", status).await?;
+    let passed_on = |app: &WorkerApp| {
+        let found = condition(app, ConditionType::ScalingActive);
+        found.is_some_and(|found| {
+            (format!("{:?}", found.status).as_str(), found.reason.as_str()) == told
+                && found.message.contains("what KEDA says")
+        })
+    };
+    fixture.until_is("shop", &format!("ScalingActive {told:?}"), passed_on).await.map(drop)
+}
+
+/// One test, since the definition is the whole cluster's. `llmkube_484`: the operator never sets the number of pods beside KEDA.
+#[tokio::test]
+async fn llmkube_484_keda_takes_over_and_gives_back_without_a_pod_lost() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    install(&fixture.client).await?;
+    let operator = fixture.operator().await?;
+    let keda = json!({ "prometheusAddress": "http://prometheus:9090",
+        "triggers": [{ "type": "cron", "metadata": { "desiredReplicas": "4" } }] });
+    fixture.apply("shop", scaled(None)).await?;
+    fixture.until_reconciled("shop").await?;
+    scales(&fixture, false).await?;
+    fixture.merge::<Deployment>("shop", json!({ "spec": { "replicas": 4 } })).await?;
+
+    fixture.apply("shop", scaled(Some(&keda))).await?;
+    fixture.until_reconciled("shop").await?;
+    scales(&fixture, true).await?;
+    assert_eq!(pods(&fixture).await?, Some(4));
+    let found = fixture.api::<ScaledObject>().get("shop").await?.spec;
+    let types: Vec<_> = found.triggers.iter().map(|trigger| trigger.type_.as_str()).collect();
+    assert_eq!(types, ["cpu", "prometheus", "cron"]);
+    ensure!(found.advanced.is_some(), "the behaviour is lost");
+    says(&fixture, "Ready", "True", ("True", "ScalingActive")).await?;
+    says(&fixture, "Ready", "False", ("False", "MetricsUnavailable")).await?;
+    says(&fixture, "Paused", "True", ("False", "ScalingDisabled")).await?;
+    fixture.silent(&operator, "shop", SILENCE).await?;
+
+    // A child like any other: it is repaired, and goes with the field.
+    fixture.merge::<ScaledObject>("shop", json!({ "spec": { "maxReplicaCount": 50 } })).await?;
+    fixture.until_is("shop", "its maximum", |found: &ScaledObject| found.spec.max_replica_count == 5).await?;
+    fixture.apply("shop", scaled(None)).await?;
+    scales(&fixture, false).await?;
+    fixture.until("shop", "its end", |found: Option<&ScaledObject>| found.is_none()).await?;
+    assert_eq!(pods(&fixture).await?, Some(4));
+
+    // KEDA goes while an app asks for it: an autoscaler of the operator's own stands in, and that is told.
+    fixture.apply("shop", scaled(Some(&keda))).await?;
+    scales(&fixture, true).await?;
+    uninstall(&fixture.client).await?;
+    scales(&fixture, false).await?;
+    let told = |app: &WorkerApp| {
+        let found = condition(app, ConditionType::Reconciled);
+        found.is_some_and(|found| found.message.contains("spec.autoscaling.keda asks for a ScaledObject"))
+    };
+    fixture.until_is("shop", "it to be told", told).await?;
+    assert_eq!(pods(&fixture).await?, Some(4));
+    fixture.end(operator).await
+}
+
+#[tokio::test]
+async fn what_keda_could_not_do_is_refused() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    for (keda, words) in [
+        (json!({}), "prometheusAddress is needed with inFlight"),
+        (json!({ "prometheusAddress": "prometheus:9090" }), "must begin with http:// or https://"),
+        (
+            json!({ "prometheusAddress": "http://p", "triggers": [{ "type": "cpu", "metadata": {}, "metricType": "Total" }] }),
+            "metricType must be AverageValue, Value or Utilization",
+        ),
+    ] {
+        let refused = fixture.apply("shop", scaled(Some(&keda))).await.map(drop).unwrap_err().to_string();
+        ensure!(refused.contains(words), "{refused}");
+    }
+    fixture.remove().await
+}
