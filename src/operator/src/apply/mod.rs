@@ -130,7 +130,8 @@ pub(crate) async fn apply(context: &Context, owner: &Owner, children: &Children)
     for (kind, _) in dropped {
         let scales = kind.fewest_pods().is_some();
         // One that lost the operator's label isn't in the cache; so the API server is asked too, at the one moment when it matters.
-        let ask = scales && made.iter().any(|child| replicas::takes_over(context, owner, child));
+        let there = scales && context.caches[kind].readable(&owner.key.namespace);
+        let ask = there && made.iter().any(|child| replicas::takes_over(context, owner, child));
         if let Err(error) = remove(context, owner, kind, ask).await {
             applied.errors.push(error);
             still_scaled |= scales;
