@@ -22,7 +22,7 @@ use workerapp_e2e::{
 /// plugin `OwnerReferencesPermissionEnforcement` is on.
 const WITHOUT_REQUEST: &str = "update workerapps/finalizers.workerapp.dev";
 /// Asked for and refused, which the operator expects: rights in its namespaces don't reach so far.
-const REFUSED: [&str; 1] = ["get namespaces."];
+const REFUSED: [&str; 2] = ["get namespaces.", "list nodes."];
 
 /// What `kubectl auth can-i --list` says of a user.
 async fn rules(namespace: &str, user: &str) -> Result<BTreeSet<Right>> {

@@ -97,3 +97,21 @@ async fn llmkube_484_load_adds_pods_and_nobody_takes_them_away() -> Result<()> {
     })
     .await
 }
+
+#[tokio::test]
+async fn more_pods_than_the_nodes_can_hold_are_told() -> Result<()> {
+    on_nodes("room", async |nodes| {
+        let autoscaling =
+            json!({ "minReplicas": 1, "maxReplicas": 10_000, "cpu": { "averageUtilization": 50 } });
+        nodes.apply("huge", hello(json!({ "autoscaling": autoscaling }))).await?;
+        let told = |app: &WorkerApp| {
+            let found = workerapp_e2e::fixture::condition(app, ConditionType::Reconciled);
+            let room = format!("on the {} nodes that its pods may run on", nodes.addresses.len());
+            found.is_some_and(|found| {
+                found.message.contains("maxReplicas is 10000") && found.message.contains(&room)
+            })
+        };
+        nodes.wait("huge", "what the nodes can hold", told).await.map(drop)
+    })
+    .await
+}

@@ -31,6 +31,7 @@ use crate::{
     leader::{Candidate, Elector, Fence, Leadership, edge::guarded},
     metrics::Metrics,
     namespaces,
+    nodes::{self, Nodes},
     outage::Outage,
     queue::{Lane, Queue},
     reconcile::{Outcome, reconcile},
@@ -129,6 +130,7 @@ async fn operate(
             holders: Holders::default(),
             inquiries: Inquiries::default(),
             served: ServedMetrics::default(),
+            nodes: Nodes::default(),
             events,
             metrics,
             outage,
@@ -153,11 +155,14 @@ async fn operate(
     }
     background.spawn(definition::compare(controller.context.client.clone(), Arc::clone(&controller.health)));
 
-    let ready = async { tokio::join!(controller.health.complete(), served::first(&controller)) };
+    let ready = async {
+        tokio::join!(controller.health.complete(), served::first(&controller), nodes::first(&controller))
+    };
     tokio::select! {
         () = stop.cancelled() => {}
         _ = ready => {
             background.spawn(served::follow(Arc::clone(&controller)));
+            background.spawn(nodes::follow(Arc::clone(&controller)));
             let apps = controller.context.caches[Kind::WorkerApp].len();
             tracing::info!(apps, "caches are complete");
             controller.lead(config.concurrency, leadership, &stop).await;

@@ -39,6 +39,7 @@ pub(crate) fn dereference(context: &Context, key: &Key) -> Option<Subject> {
             .map(Kind::as_str)
             .collect(),
         served: context.served.get(),
+        nodes: context.nodes.get(),
     };
     Some(Subject { object, app, facts })
 }

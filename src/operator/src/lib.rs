@@ -11,6 +11,7 @@
 //! - `dereference`: gathers what a look reads
 //! - `apply`: the only place that writes children
 //! - `status`: the only place that writes a WorkerApp, and only its status
+//! - `nodes`: how large the nodes are
 //! - `served`: asks which of the workers' metrics autoscalers can be given
 //! - `inquiry`: asks the supervisor of a pod that isn't ready why
 //! - `events`: what is worth telling, beside the path
@@ -42,6 +43,7 @@ mod events;
 mod health;
 mod inquiry;
 mod namespaces;
+mod nodes;
 mod outage;
 mod reconcile;
 mod requests;

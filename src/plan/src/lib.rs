@@ -12,6 +12,7 @@
 //! - `children`: all kinds of children
 //! - `deployment`, `service`, `autoscaler`, `keda`, `disruption_budget`, `network_policy`, `monitor`: one file for each
 //! - `pause`: whether they are to be left alone
+//! - `room`: whether as many pods fit on the nodes
 //! - `problem`, `warning`: what is wrong, and what is worth telling
 
 pub mod children;
@@ -21,6 +22,7 @@ pub mod keda;
 pub mod monitor;
 pub mod pause;
 pub mod problem;
+pub mod room;
 pub mod runtime;
 pub mod warning;
 pub mod workers;
@@ -32,6 +34,8 @@ mod metadata;
 mod network_policy;
 mod service;
 mod supervisor;
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::LimitRange;
 use kube::{Resource as _, ResourceExt as _};
@@ -45,6 +49,7 @@ pub use metadata::selector;
 pub use monitor::PodMonitor;
 pub use pause::Pause;
 pub use problem::{Invalid, Problem};
+pub use room::NodeSize;
 pub use warning::Warning;
 pub use workers::Workers;
 
@@ -63,6 +68,8 @@ pub struct Facts {
     pub absent: Vec<&'static str>,
     /// Which of the workers' metrics an autoscaler would get an answer for.
     pub served: Served,
+    /// The nodes: sizes, and how many there are of each; `None`: nobody has looked.
+    pub nodes: Option<BTreeMap<NodeSize, i128>>,
 }
 
 impl Facts {

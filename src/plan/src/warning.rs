@@ -6,6 +6,7 @@ use workerapp_api::{Quantity, ServiceType, WorkerApp, names};
 use crate::{
     Effective, Facts, autoscaler, disruption_budget,
     effective::Amount,
+    room,
     runtime::Profile,
     supervisor::keeps_clients,
     workers::{Rule, Workers},
@@ -125,6 +126,20 @@ pub enum Warning {
         "spec.autoscaling.keda asks for a ScaledObject, which this cluster doesn't have (keda.sh/v1alpha1), or which the operator may not read: a HorizontalPodAutoscaler scales the app, without the triggers, until half a minute after that has changed"
     )]
     NoKeda,
+    /// The autoscaler may ask for more pods than the nodes can hold.
+    #[error(
+        "spec.autoscaling.maxReplicas is {most}, and there is room for {room} of them at most on the {nodes} that its pods may run on, even with nothing else there (each requests {request}): the others would stay Pending; lower maxReplicas or the requests, unless something adds nodes when pods wait"
+    )]
+    NoRoom {
+        /// The most pods that the autoscaler may ask for.
+        most: i128,
+        /// How many fit.
+        room: i128,
+        /// How many nodes there are, as text.
+        nodes: String,
+        /// What each pod requests.
+        request: String,
+    },
     /// The cluster has no PodMonitors.
     #[error(
         "spec.monitor asks for a PodMonitor, which this cluster doesn't have (monitoring.coreos.com/v1), or which the operator may not read: it is made within half a minute after that has changed"
@@ -153,6 +168,7 @@ impl Warning {
             Self::LimitFromLimitRange { .. } => "LimitFromLimitRange",
             Self::BudgetBlocksDrains { .. } => "BudgetBlocksDrains",
             Self::NoKeda => "NoKeda",
+            Self::NoRoom { .. } => "NoRoom",
             Self::NoMonitors => "NoMonitors",
             Self::MonitorShutOut => "MonitorShutOut",
         }
@@ -172,6 +188,7 @@ pub(crate) fn find(
     warnings.extend(tiny_memory(effective));
     warnings.extend(hidden_clients(app));
     warnings.extend(autoscaler::warnings(&autoscaler::Basis { app, profile, effective, workers, facts }));
+    warnings.extend(room::warning(app, effective, facts));
     let blocking = disruption_budget::blocks_drains(app);
     warnings
         .extend(blocking.map(|(min_available, pods)| Warning::BudgetBlocksDrains { min_available, pods }));

@@ -6,7 +6,7 @@ mod common;
 
 use common::{app, facts, plan};
 use serde_json::{Value, json};
-use workerapp_plan::{Facts, Served};
+use workerapp_plan::{Facts, NodeSize, Served};
 
 fn metrics_with(spec: Value, facts: &Facts) -> Value {
     let plan = workerapp_plan::plan(&app(spec), facts).unwrap();
@@ -134,4 +134,40 @@ fn a_percentage_needs_a_request() {
     let told = warnings_with(spec, &facts());
     assert!(told.iter().any(|warning| warning.contains("set spec.resources.requests.cpu")), "{told:?}");
     assert!(told.iter().any(|warning| warning.contains("set spec.resources.requests.memory")), "{told:?}");
+}
+
+#[test]
+fn more_pods_than_the_nodes_can_hold_are_told() {
+    let size = |cpu_milli, tainted| NodeSize { cpu_milli, memory_bytes: 4 << 30, pods: 110, tainted };
+    let cluster =
+        |sizes: &[(NodeSize, i128)]| Facts { nodes: Some(sizes.iter().cloned().collect()), ..facts() };
+    let told = |max: i32, cpu: &str, facts: &Facts| {
+        let mut spec = spec(cpu, "", json!({"maxReplicas": max}));
+        spec["workers"] = json!({"count": 8});
+        warnings_with(spec, facts)
+    };
+    // Each node holds two, and the rest of its CPU no third one.
+    let three = cluster(&[(size(3900, false), 3)]);
+    assert_eq!(told(6, "1500m", &three), Vec::<String>::new());
+    let seven = told(7, "1500m", &three);
+    for words in [
+        "maxReplicas is 7",
+        "3 nodes",
+        "room for 6 of them",
+        "1500m of CPU and 100Mi of memory",
+        "adds nodes",
+    ] {
+        assert!(seven.len() == 1 && seven[0].contains(words), "{words}: {seven:?}");
+    }
+    // By memory: 40 of 100Mi on each. By the number of pods: 110.
+    assert!(told(121, "1m", &three)[0].contains("room for 120 of them"));
+    // A tainted node is none for an app that tolerates nothing.
+    let tainted = cluster(&[(size(3900, false), 1), (size(3900, true), 5)]);
+    assert!(told(3, "1500m", &tainted)[0].contains("the 1 node "));
+    let mut tolerant = spec("1500m", "", json!({"maxReplicas": 3}));
+    tolerant["tolerations"] = json!([{"operator": "Exists"}]);
+    tolerant["workers"] = json!({"count": 8});
+    assert_eq!(warnings_with(tolerant, &tainted), Vec::<String>::new());
+    // Nobody has looked.
+    assert_eq!(told(1000, "1500m", &facts()), Vec::<String>::new());
 }
