@@ -1,7 +1,7 @@
 # The few commands that everything else hangs on. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build generate lint test faults soak image demo demo-down compare testbed-up testbed-down bench-autoscale bench-load bench-operator bench-supervisor
+.PHONY: help build generate lint test faults soak image demo demo-down compare testbed-up testbed-down bench-adapter bench-autoscale bench-load bench-operator bench-supervisor
 NODES ?= 3
 
 help: ## this list
@@ -46,6 +46,9 @@ bench-supervisor: ## the supervisor beside node:cluster, pm2 and Watt; QUICK=1: 
 
 bench-autoscale: ## how fast an app gets its pods after a step of load, by signal; QUICK=1: one round
 	@e2e/bench-autoscale/run
+
+bench-adapter: ## what the metrics API costs with 1,000 pods; QUICK=1: short
+	@e2e/bench-autoscale/adapter
 
 bench-operator: ## the operator beside a bare loop that makes the same writes; QUICK=1: short
 	@e2e/bench-operator/run

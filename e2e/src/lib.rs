@@ -12,6 +12,7 @@
 //! - [`nodes`]: the same on real nodes, where pods run
 //! - [`operator`]: the operator, inside the test's process
 //! - [`oracle`]: what has to hold at the end of a test, whatever went wrong in it
+//! - [`procfs`]: what the kernel counts of a process, for benchmarks
 //! - [`program`]: the operator as a program of its own
 //! - [`recorder`]: every request that changes something, as the client sends it
 //! - [`rights`]: rights as the chart gives them
@@ -24,6 +25,7 @@ pub mod metrics_api;
 pub mod nodes;
 pub mod operator;
 pub mod oracle;
+pub mod procfs;
 pub mod program;
 pub mod recorder;
 pub mod rights;

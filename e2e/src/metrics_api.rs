@@ -191,7 +191,10 @@ impl MetricsApi {
 }
 
 /// The Service, and where it leads: no pod runs here, so that its endpoints are written by hand.
-async fn lead(fixture: &Fixture, address: SocketAddr) -> Result<()> {
+///
+/// # Errors
+/// What the API server says.
+pub async fn lead(fixture: &Fixture, address: SocketAddr) -> Result<()> {
     fixture
         .create::<Service>(json!({
             "metadata": { "name": NAME },

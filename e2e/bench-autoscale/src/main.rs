@@ -3,9 +3,11 @@
 //!
 //! - [`signal`]: what the app scales on
 //! - [`trial`]: load, and what happens meanwhile
+//! - [`share`]: what of the load each pod got
 //! - [`chart`]: pods over time, as SVG
 
 mod chart;
+mod share;
 mod signal;
 mod trial;
 
@@ -24,17 +26,20 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     output: PathBuf,
     /// How many trials of each signal.
-    #[arg(long, default_value = "3")]
+    #[arg(long, default_value = "2")]
     rounds: u32,
     /// Which signals, of cpu, in-flight and event-loop.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "cpu,in-flight,event-loop")]
     signals: Vec<Signal>,
     /// Seconds of the low load.
-    #[arg(long, default_value = "45")]
+    #[arg(long, default_value = "20")]
     low: u64,
     /// Seconds of the high load.
-    #[arg(long, default_value = "180")]
+    #[arg(long, default_value = "90")]
     high: u64,
+    /// Clients keep their connections, and each ends after so many requests; 0: never. Default: a connection for each request.
+    #[arg(long, value_name = "REQUESTS")]
+    keep_alive: Option<u32>,
     /// CPU time of one request, in milliseconds.
     #[arg(long, default_value = "5")]
     work: u32,
@@ -67,7 +72,7 @@ async fn main() -> Result<()> {
     let mut out = std::io::stdout();
     writeln!(
         out,
-        "signal       decided s  ready s  failed  slow  pod-seconds  changes after 60 s   (medians of {})",
+        "signal       decided s  ready s  failed  slow  pod-seconds  changes after 60 s  least share %   (medians of {})",
         arguments.rounds
     )?;
     for signal in &arguments.signals {
@@ -78,7 +83,7 @@ async fn main() -> Result<()> {
         };
         writeln!(
             out,
-            "{:<12} {:>9}  {:>7}  {:>6}  {:>4}  {:>11}  {:>18}",
+            "{:<12} {:>9}  {:>7}  {:>6}  {:>4}  {:>11}  {:>18}  {:>13}",
             signal.name(),
             of(|trial| trial.decided),
             of(|trial| trial.ready),
@@ -86,6 +91,7 @@ async fn main() -> Result<()> {
             of(|trial| Some(trial.slow)),
             of(|trial| Some(trial.pod_seconds)),
             of(|trial| Some(trial.late_changes)),
+            of(|trial| trial.least_share_percent),
         )?;
     }
     Ok(())

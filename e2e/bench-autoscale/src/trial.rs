@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use workerapp_bench::{Arrivals, Control, Load, Plan, Report, Target, Template};
 use workerapp_e2e::nodes::{Nodes, hello, on_nodes};
 
-use crate::{Arguments, signal::Signal};
+use crate::{Arguments, share, signal::Signal};
 
 /// The pods at the beginning, and what they get of what they can do.
 const PODS: u32 = 2;
@@ -45,6 +45,8 @@ pub(crate) struct Trial {
     pub(crate) pod_seconds: f64,
     /// How often the number of pods changed after the first minute.
     pub(crate) late_changes: f64,
+    /// Of the requests of the last seconds, what the pod got that got the fewest, in percent of an even share.
+    pub(crate) least_share_percent: Option<f64>,
     /// The number of pods over time.
     pub(crate) looks: Vec<Look>,
     load: Value,
@@ -75,6 +77,10 @@ async fn on(nodes: &Nodes, arguments: &Arguments, signal: Signal, round: u32) ->
     if let (Some(all), Some(target)) = (autoscaling.as_object_mut(), signal.target().as_object()) {
         all.extend(target.clone());
     }
+    let mut supervisor = json!({ "lameDuckSeconds": 3 });
+    if let Some(requests) = arguments.keep_alive.filter(|requests| *requests > 0) {
+        supervisor["connectionMaxRequests"] = requests.into();
+    }
     let app = nodes
         .serve_app(
             "app",
@@ -82,6 +88,7 @@ async fn on(nodes: &Nodes, arguments: &Arguments, signal: Signal, round: u32) ->
                 "resources": { "requests": { "cpu": cpu, "memory": "64Mi" }, "limits": { "cpu": cpu } },
                 "workers": { "count": 1 },
                 "autoscaling": autoscaling,
+                "supervisor": supervisor,
             })),
         )
         .await?;
@@ -98,6 +105,8 @@ async fn on(nodes: &Nodes, arguments: &Arguments, signal: Signal, round: u32) ->
     let begin = Instant::now();
     let high = load(&endpoints, arguments, capacity * HIGH, arguments.high)?;
     let mut looks: Vec<Look> = Vec::new();
+    let mut counted = None;
+    let last = Duration::from_secs(arguments.high).saturating_sub(share::LAST);
     while !high.is_finished() {
         let deployment = nodes.api::<Deployment>().get("app").await?;
         looks.push(Look {
@@ -105,8 +114,15 @@ async fn on(nodes: &Nodes, arguments: &Arguments, signal: Signal, round: u32) ->
             wanted: deployment.spec.replicas.unwrap_or_default(),
             ready: deployment.status.and_then(|status| status.ready_replicas).unwrap_or_default(),
         });
+        if counted.is_none() && begin.elapsed() >= last {
+            counted = Some(share::requests(nodes, "app").await?);
+        }
         tokio::time::sleep(LOOK).await;
     }
+    let least_share_percent = match counted {
+        Some(before) => share::least_percent(&before, &share::requests(nodes, "app").await?),
+        None => None,
+    };
     let report = high.await??;
 
     let first = |reached: fn(&Look) -> bool| looks.iter().find(|look| reached(look)).map(|look| look.at);
@@ -125,13 +141,15 @@ async fn on(nodes: &Nodes, arguments: &Arguments, signal: Signal, round: u32) ->
         failed: f64::from(u32::try_from(failed)?),
         slow: f64::from(u32::try_from(slow)?),
         pod_seconds,
+        least_share_percent,
         late_changes: f64::from(u32::try_from(late.windows(2).filter(|pair| pair[0] != pair[1]).count())?),
         load: json!({ "latency_ms": load["latency_ms"], "counts": load["counts"], "failures": load["failures"] }),
         looks,
     })
 }
 
-/// Requests at a rate, planned ahead, each on a connection of its own: new pods are met by new connections.
+/// Requests at a rate, planned ahead; unless `--keep-alive` says otherwise each on a connection of its own: new pods are met by new
+/// connections.
 fn load(
     endpoints: &[SocketAddr],
     arguments: &Arguments,
@@ -140,12 +158,12 @@ fn load(
 ) -> Result<JoinHandle<Result<Report>>> {
     let first = endpoints.first().context("no endpoint")?;
     let target = Target::parse(&format!("http://{first}/cpu?ms={}", arguments.work))?;
-    let request = Template::default().build(&target, false)?;
+    let request = Template::default().build(&target, arguments.keep_alive.is_some())?;
     let plan = Plan {
         load: Load::Rate { per_second: rate, arrivals: Arrivals::Random { seed: 1 } },
         connections: 512,
         threads: 1,
-        keep_alive: false,
+        keep_alive: arguments.keep_alive.is_some(),
         warm_up: Duration::ZERO,
         duration: Duration::from_secs(seconds),
         timeout: Duration::from_secs(10),

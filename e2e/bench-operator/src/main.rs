@@ -17,7 +17,6 @@ mod calm;
 mod cluster;
 mod edits;
 mod operator;
-mod procfs;
 mod results;
 mod scrape;
 mod settle;

@@ -18,9 +18,10 @@ use tokio::{
 use workerapp_e2e::{
     cluster::VARIABLE,
     operator::{SUPERVISOR_IMAGE, get},
+    procfs,
 };
 
-use crate::{cluster::Cluster, procfs, scrape::scrape};
+use crate::{cluster::Cluster, scrape::scrape};
 
 /// How often the operator is asked how far it is.
 const LOOK: Duration = Duration::from_millis(20);

@@ -6,13 +6,14 @@ use anyhow::{Context as _, Result, ensure};
 use kube::{Api, api::ListParams};
 use serde::Serialize;
 use workerapp_api::{ConditionStatus, WorkerApp, WorkerAppStatus};
+use workerapp_e2e::procfs;
 
 use crate::{
     arguments::Effort,
     bare,
     cluster::{Cluster, added, name},
     operator::Operator,
-    procfs, progress,
+    progress,
     results::Results,
 };
 

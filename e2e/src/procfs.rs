@@ -1,11 +1,14 @@
-//! What the kernel counts of a process.
+//! What the kernel counts of a process, for benchmarks.
 
 use std::{fs, time::Duration};
 
 use anyhow::{Context as _, Result};
 
 /// CPU time of all threads, to the nanosecond. Threads that have ended don't count: the operator's live as long as it does.
-pub(crate) fn cpu(pid: u32) -> Result<Duration> {
+///
+/// # Errors
+/// If there is no such process.
+pub fn cpu(pid: u32) -> Result<Duration> {
     let threads = fs::read_dir(format!("/proc/{pid}/task"))?.flatten();
     let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
     let times = texts.filter_map(|text| text.split_ascii_whitespace().next()?.parse::<u64>().ok());
@@ -13,7 +16,10 @@ pub(crate) fn cpu(pid: u32) -> Result<Duration> {
 }
 
 /// Memory in MiB: `VmRSS` now, `VmHWM` at its highest.
-pub(crate) fn memory_mib(pid: u32, name: &str) -> Result<f64> {
+///
+/// # Errors
+/// If there is no such process, or no such number.
+pub fn memory_mib(pid: u32, name: &str) -> Result<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let kib: Option<u32> = line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok());
