@@ -7,6 +7,7 @@ pub(crate) mod lines;
 pub(crate) mod live;
 pub(crate) mod observed;
 pub(crate) mod place;
+pub(crate) mod scaling;
 pub(crate) mod status;
 pub(crate) mod top;
 pub(crate) mod tree;

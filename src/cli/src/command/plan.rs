@@ -12,6 +12,7 @@ use super::input::Input;
 use crate::{
     error::Error,
     output::{self, Format},
+    view::scaling,
 };
 
 /// For `--help`.
@@ -116,12 +117,8 @@ fn service(app: &WorkerApp, plan: &Plan) -> String {
 }
 
 fn autoscaler(autoscaling: &workerapp_api::AutoscalingSpec, plan: &Plan) -> String {
-    let target = plan.children.autoscaler.as_ref().and_then(|autoscaler| {
-        let metric = autoscaler.spec.metrics.as_ref()?.first()?;
-        metric.container_resource.as_ref()?.target.average_utilization
-    });
-    let target = target.map(|percent| format!(", {percent} % of the CPU request")).unwrap_or_default();
-    format!("{} to {} pods{target}", autoscaling.min_replicas.unwrap_or(1), autoscaling.max_replicas)
+    let pods = format!("{} to {} pods", autoscaling.min_replicas.unwrap_or(1), autoscaling.max_replicas);
+    [pods].into_iter().chain(scaling::planned(plan)).collect::<Vec<_>>().join(", ")
 }
 
 /// What one pod and all pods together ask for.

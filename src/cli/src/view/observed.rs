@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use workerapp_api::Quantity;
 use workerapp_bench::results::{Autoscaler, Observations, Pod, Replicas, ServerCpu, Worker};
 
-use super::status::scaling_condition;
+use super::scaling;
 use crate::{
     look::{SeenPod, is_ready},
     supervisor::Account,
@@ -153,7 +153,7 @@ fn cpu_limit(pod: &KubePod) -> Option<f64> {
 }
 
 fn autoscaler(found: &HorizontalPodAutoscaler) -> Autoscaler {
-    let active = scaling_condition(found, "ScalingActive");
+    let active = scaling::condition(found, "ScalingActive");
     let number = |count: i32| u32::try_from(count).ok();
     Autoscaler {
         active: active.as_ref().is_some_and(|(active, _)| *active),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::{
-    api::{autoscaling::v2::HorizontalPodAutoscaler, core::v1::Pod, events::v1::Event},
+    api::{core::v1::Pod, events::v1::Event},
     jiff::Timestamp,
 };
 use kube::ResourceExt as _;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use workerapp_api::{Condition, ConditionStatus, WorkerApp, condition::ConditionType, names};
 
 use super::{
-    place,
+    place, scaling,
     tree::{Branch, Health},
 };
 use crate::{
@@ -245,56 +245,32 @@ fn autoscaler(look: &Look) -> Option<Branch> {
     let base =
         Branch { kind: "HorizontalPodAutoscaler".into(), name: look.app.name_any(), ..Branch::default() };
     let Some(autoscaler) = &look.autoscaler else {
-        return Some(Branch { health: Health::Ill, state: "missing".into(), ..base });
+        return Some(by_keda(&look.app).unwrap_or(Branch {
+            health: Health::Ill,
+            state: "missing".into(),
+            ..base
+        }));
     };
-    let active = scaling_condition(autoscaler, "ScalingActive");
+    let active = scaling::condition(autoscaler, "ScalingActive");
     let (health, state) = match active {
         Some((true, _)) => (Health::Well, "active".to_owned()),
         Some((false, reason)) => (Health::Ill, reason),
         None => (Health::Pending, "no status yet".to_owned()),
     };
-    Some(Branch { health, state, detail: scaling(autoscaler), ..base })
+    Some(Branch { health, state, detail: scaling::now(autoscaler), ..base })
 }
 
-/// Whether a condition of an autoscaler holds, and its reason.
-pub(crate) fn scaling_condition(autoscaler: &HorizontalPodAutoscaler, type_: &str) -> Option<(bool, String)> {
-    let conditions = autoscaler.status.as_ref()?.conditions.as_ref()?;
-    let found = conditions.iter().find(|condition| condition.type_ == type_)?;
-    Some((found.status == "True", found.reason.clone().unwrap_or_default()))
-}
-
-/// `cpu 12 % / 50 %, 2 pods (2 to 10)`.
-pub(crate) fn scaling(autoscaler: &HorizontalPodAutoscaler) -> String {
-    let spec = &autoscaler.spec;
-    let status = autoscaler.status.clone().unwrap_or_default();
-    let mut words = Vec::new();
-    let current = |place: usize| {
-        let metric = status.current_metrics.as_ref()?.get(place)?;
-        let value = metric.container_resource.as_ref().map(|one| &one.current);
-        value.or(metric.resource.as_ref().map(|one| &one.current))?.average_utilization
+/// The ScaledObject in its place, as the operator passes on what KEDA says of it.
+fn by_keda(app: &WorkerApp) -> Option<Branch> {
+    app.spec.autoscaling.as_ref()?.keda.as_ref()?;
+    let active = condition(app, ConditionType::ScalingActive)?;
+    let health = match active.status {
+        ConditionStatus::True => Health::Well,
+        ConditionStatus::False => Health::Ill,
+        ConditionStatus::Unknown => Health::Pending,
     };
-    for (place, metric) in spec.metrics.iter().flatten().enumerate() {
-        let resource = metric.container_resource.as_ref().map(|one| (&one.name, &one.target));
-        let resource = resource.or(metric.resource.as_ref().map(|one| (&one.name, &one.target)));
-        match resource {
-            Some((name, target)) => {
-                let percent = |value: Option<i32>| value.map_or("?".to_owned(), |value| format!("{value} %"));
-                words.push(format!(
-                    "{name} {} / {}",
-                    percent(current(place)),
-                    percent(target.average_utilization)
-                ));
-            }
-            None => words.push(metric.type_.clone()),
-        }
-    }
-    let least = spec.min_replicas.unwrap_or(1);
-    let now = status.current_replicas.unwrap_or_default();
-    words.push(format!("{now} pods ({least} to {})", spec.max_replicas));
-    if now != status.desired_replicas {
-        words.push(format!("{} wanted", status.desired_replicas));
-    }
-    words.join(", ")
+    let (kind, name, state) = ("ScaledObject".into(), app.name_any(), active.reason.clone());
+    Some(Branch { kind, name, health, state, detail: active.message.clone(), ..Branch::default() })
 }
 
 fn service(look: &Look, urls: &[String]) -> Branch {

@@ -8,7 +8,8 @@ use super::{Evidence, Finding, some, unread};
 use crate::{
     look::Look,
     view::{
-        status::{condition, paused, scaling_condition},
+        scaling,
+        status::{condition, paused},
         tree::Health,
     },
 };
@@ -103,10 +104,10 @@ pub(super) fn scaling(evidence: &Evidence) -> Finding {
     milder(each(evidence, "", remedy, |look| {
         let Some(autoscaler) = &look.autoscaler else { return Vec::new() };
         let mut wrong = Vec::new();
-        if let Some((false, reason)) = scaling_condition(autoscaler, "ScalingActive") {
+        if let Some((false, reason)) = scaling::condition(autoscaler, "ScalingActive") {
             wrong.push(format!("{}: not active: {reason}", named(look)));
         }
-        if let Some((true, reason)) = scaling_condition(autoscaler, "ScalingLimited")
+        if let Some((true, reason)) = scaling::condition(autoscaler, "ScalingLimited")
             && reason == "TooManyReplicas"
         {
             wrong.push(format!(
