@@ -22,8 +22,8 @@ unset KUBECONFIG
 
 nodes=2
 # What each suite runs.
-declare -A images=([next]=next [pm2-vs-watt]=json)
-order=(next pm2-vs-watt)
+declare -A images=([next]=next [pm2-vs-watt]=json [cloudgate]=cloudgate [jvm]="jvm nginx")
+order=(next pm2-vs-watt cloudgate jvm)
 read -ra variants <<<"${VARIANTS-small}"
 flags=()
 for variant in "${variants[@]}"; do flags+=(--variant "$variant"); done
