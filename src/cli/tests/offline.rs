@@ -60,3 +60,31 @@ fn without_a_cluster_commands_that_need_one_say_how_to_name_it() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("--kubeconfig"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn the_apps_of_the_migration_guide_can_be_planned() {
+    let guide =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/migrating.md")).unwrap();
+    let blocks = guide.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let folder = Folder::new("guide");
+    // Parts of a spec stand for an app that has the rest, as the guide says.
+    let rest = "  image: i\n  port: 3000\n";
+    let mut planned = 0;
+    for block in blocks {
+        let app = match block.strip_prefix("spec:\n") {
+            Some(part) => {
+                let rest = if part.contains("  port:") { "  image: i\n" } else { rest };
+                format!(
+                    "apiVersion: workerapp.dev/v1alpha1\nkind: WorkerApp\nmetadata: {{name: shop}}\nspec:\n{rest}{part}"
+                )
+            }
+            None if block.starts_with("apiVersion: workerapp.dev") => block.to_owned(),
+            // A compose file.
+            None => continue,
+        };
+        let output = said(&["plan", &folder.file("a.yaml", &app)]);
+        assert!(output.status.success(), "{app}: {}", text(&output.stderr));
+        planned += 1;
+    }
+    assert!(planned >= 6, "{planned}");
+}

@@ -36,8 +36,8 @@ use stand::Stand;
 
 /// How long a node's tables may take to know a pod that is ready.
 const ANSWERS_WITHIN: Duration = Duration::from_mins(1);
-/// One question to each address.
-const QUESTION: Duration = Duration::from_millis(100);
+/// How long each address is asked at first, and at most: the first request of a cold server can take seconds.
+const QUESTION: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// Flags of a suite.
 #[derive(Args)]
@@ -232,18 +232,18 @@ async fn targets_of(
 async fn until_all_answer(campaign: &Campaign) -> Result<(), Error> {
     let deadline = tokio::time::Instant::now() + ANSWERS_WITHIN;
     for contender in &campaign.contenders {
-        let plan = Plan {
+        let mut plan = Plan {
             load: Load::Capacity,
             connections: contender.plan.addresses.len(),
             threads: 1,
             warm_up: Duration::ZERO,
-            duration: QUESTION,
+            duration: QUESTION.0,
             ..contender.plan.clone()
         };
         loop {
-            let plan = plan.clone();
+            let question = plan.clone();
             let asked = tokio::task::spawn_blocking(move || {
-                workerapp_bench::run(&plan, &workerapp_bench::Control::default())
+                workerapp_bench::run(&question, &workerapp_bench::Control::default())
             });
             let report =
                 asked.await.map_err(|_| workerapp_bench::Error::Internal("a question ended by itself"))??;
@@ -259,6 +259,7 @@ async fn until_all_answer(campaign: &Campaign) -> Result<(), Error> {
                     why,
                 });
             }
+            plan.duration = (2 * plan.duration).min(QUESTION.1);
         }
     }
     Ok(())
