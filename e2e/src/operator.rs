@@ -37,6 +37,8 @@ pub struct Options {
     pub namespaces: Vec<String>,
     /// See `workerapp_operator::Config`.
     pub resync: Duration,
+    /// See `workerapp_operator::Config`.
+    pub concurrency: usize,
     /// Acts as this user, with the user's rights only.
     pub impersonate: Option<String>,
     /// What goes wrong from the start; nothing, unless it is armed.
@@ -81,7 +83,7 @@ impl Operator {
             namespaces: options.namespaces,
             supervisor_image: SUPERVISOR_IMAGE.into(),
             supervisor_pull_policy: None,
-            concurrency: 16,
+            concurrency: options.concurrency,
             resync: options.resync,
         };
         let task = tokio::spawn(workerapp_operator::run(config, client, Some(listener), stop.clone()));

@@ -12,7 +12,7 @@ use workerapp_e2e::{
     Fixture, app,
     faults::{
         fault::{Held, Moment},
-        layer::Gate,
+        gate::Gate,
     },
     fixture::{Namespaced, PATIENCE, SILENCE},
 };

@@ -12,7 +12,8 @@ use std::{
 
 use super::{
     answer::Answer,
-    layer::{Fate, Fault, Gate, Turn},
+    gate::Gate,
+    layer::{Fate, Fault, Turn},
     request::{Head, Verb},
 };
 

@@ -10,11 +10,10 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream};
+use bytes::Bytes;
+use futures::{FutureExt as _, future::BoxFuture};
 use http::{Request, Response, Uri, header};
-use http_body::Frame;
-use http_body_util::{BodyDataStream, BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use kube::client::{Body as RequestBody, DynBody};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
@@ -22,6 +21,7 @@ use tower::{BoxError, Layer, Service};
 
 use super::{
     answer::Answer,
+    gate::{Gate, await_flag},
     request::{Head, Verb},
 };
 
@@ -94,45 +94,6 @@ struct Peace;
 
 impl Fault for Peace {}
 
-/// Holds something up until it is opened.
-#[derive(Debug, Default)]
-pub struct Gate {
-    open: AtomicBool,
-    opened: Notify,
-    reached: AtomicBool,
-    arrived: Notify,
-}
-
-impl Gate {
-    /// Lets go what is held up, and all that comes after.
-    pub fn open(&self) {
-        self.open.store(true, Ordering::SeqCst);
-        self.opened.notify_waiters();
-    }
-
-    /// Waits until something stands before it.
-    pub async fn reached(&self) {
-        await_flag(&self.reached, &self.arrived).await;
-    }
-
-    async fn pass(&self) {
-        self.reached.store(true, Ordering::SeqCst);
-        self.arrived.notify_waiters();
-        await_flag(&self.open, &self.opened).await;
-    }
-}
-
-async fn await_flag(flag: &AtomicBool, notify: &Notify) {
-    loop {
-        let mut notified = std::pin::pin!(notify.notified());
-        notified.as_mut().enable();
-        if flag.load(Ordering::SeqCst) {
-            return;
-        }
-        notified.await;
-    }
-}
-
 /// What lies between one operator and the API server. All clones speak of the same.
 #[derive(Clone, Debug)]
 pub struct Faults(Arc<State>);
@@ -185,8 +146,13 @@ impl Faults {
         await_flag(&self.0.dead, &self.0.died).await;
     }
 
-    fn fault(&self) -> MutexGuard<'_, Arc<dyn Fault>> {
+    pub(super) fn fault(&self) -> MutexGuard<'_, Arc<dyn Fault>> {
         self.0.fault.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells each time that all watches are ended.
+    pub(super) fn cuts(&self) -> watch::Receiver<u64> {
+        self.0.cuts.subscribe()
     }
 
     /// Never ends once the operator is dead.
@@ -308,106 +274,12 @@ fn as_of(uri: &Uri, version: &str) -> Uri {
 }
 
 /// The API server's word that a watch or a list is too old.
-fn gone() -> String {
+pub(super) fn gone() -> String {
     json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired",
         "message": "too old resource version",
     })
     .to_string()
-}
-
-fn gone_event() -> Bytes {
-    Bytes::from(format!("{{\"type\":\"ERROR\",\"object\":{}}}\n", gone()))
-}
-
-/// A watch's answer, read event by event.
-struct Following {
-    faults: Faults,
-    plural: String,
-    body: BodyDataStream<Box<DynBody>>,
-    cuts: watch::Receiver<u64>,
-    /// What came in and is no whole line yet.
-    rest: BytesMut,
-    late: Duration,
-    muted: bool,
-    ended: bool,
-}
-
-impl Faults {
-    fn follow(&self, plural: String, body: Box<DynBody>) -> Body {
-        let following = Following {
-            faults: self.clone(),
-            plural,
-            body: BodyDataStream::new(body),
-            cuts: self.0.cuts.subscribe(),
-            rest: BytesMut::new(),
-            late: Duration::ZERO,
-            muted: false,
-            ended: false,
-        };
-        let frames = stream::unfold(following, |mut following| async move {
-            let next = following.next().await?;
-            Some((next.map(Frame::data), following))
-        });
-        StreamBody::new(frames).boxed_unsync()
-    }
-}
-
-impl Following {
-    /// The next event that arrives.
-    async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
-        while !self.ended {
-            let line = match self.line().await {
-                Ok(Some(line)) => line,
-                Ok(None) => return None,
-                Err(error) => return Some(Err(error)),
-            };
-            if self.ended {
-                return Some(Ok(line));
-            }
-            let fault = Arc::clone(&self.faults.fault());
-            // A bookmark is an event too: it would carry the watch past those that were dropped.
-            match fault.event(&self.plural) {
-                Turn::Pass => {}
-                Turn::Drop => continue,
-                Turn::End => return None,
-                Turn::Late(by) => self.late = by,
-                Turn::Mute => {
-                    self.muted = true;
-                    continue;
-                }
-                Turn::Gone => {
-                    self.ended = true;
-                    return Some(Ok(gone_event()));
-                }
-            }
-            if !self.late.is_zero() {
-                tokio::time::sleep(self.late).await;
-            }
-            return Some(Ok(line));
-        }
-        None
-    }
-
-    /// The next line, or the end of the watch; one that is cut ends with the word that it is too old.
-    async fn line(&mut self) -> Result<Option<Bytes>, BoxError> {
-        loop {
-            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                return Ok(Some(self.rest.split_to(end + 1).freeze()));
-            }
-            tokio::select! {
-                biased;
-                _ = self.cuts.changed() => {
-                    self.ended = true;
-                    return Ok(Some(gone_event()));
-                }
-                chunk = self.body.next(), if !self.muted => match chunk {
-                    Some(chunk) => self.rest.extend_from_slice(&chunk?),
-                    None => return Ok(None),
-                },
-            }
-        }
-    }
 }
 
 #[cfg(test)]

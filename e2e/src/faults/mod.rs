@@ -5,7 +5,9 @@
 //! fault (`table`) in a namespace of its own, and compares the end with that of the same story undisturbed (`case`).
 //!
 //! - [`request`]: what a request is about
-//! - [`layer`]: lets requests and events pass, or not
+//! - [`layer`]: lets requests pass, or not
+//! - `following`: the same for the events of watches
+//! - [`gate`]: holds a request up for as long as a test says
 //! - [`fault`]: what can go wrong; a new one is a `Fault` here and a row in
 //! - [`table`]: the rows of the matrix
 //! - [`answer`]: what the API server may answer instead
@@ -19,6 +21,8 @@ pub mod answer;
 pub mod campaign;
 pub mod case;
 pub mod fault;
+mod following;
+pub mod gate;
 pub mod layer;
 pub mod request;
 pub mod runner;

@@ -141,7 +141,7 @@ impl Metrics {
         for outcome in OUTCOMES {
             self.reconciles.with_label_values(&[outcome]);
         }
-        for lane in [Lane::Edit, Lane::Background] {
+        for lane in Lane::ALL {
             self.waits.with_label_values(&[lane.as_str()]);
         }
         for kind in Kind::ALL {

@@ -1,8 +1,8 @@
 //! Which apps are to be looked at, and when.
 //!
 //! An app stands here at most once, is never worked on twice at the same time, and has at most one timer: the earliest. What a
-//! person has just edited goes before what a start or a timer brought up, so that an edit is served at once while
-//! thousands of apps are looked at for the first time.
+//! person has edited goes before apps that nobody has looked at yet, and those before what a start or a timer brought up, so
+//! that an edit is served at once while thousands of apps are looked at.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -17,17 +17,23 @@ use crate::{cache::Key, sync::lock};
 /// How urgent it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
-    /// A first look or a timer.
+    /// A start or a timer: most likely all stands as it should.
     Background,
-    /// Something has changed just now.
+    /// Nobody has looked at it yet.
+    New,
+    /// Something has changed, and nobody has answered to that yet.
     Edit,
 }
 
 impl Lane {
+    /// All of them, the one that goes first last.
+    pub const ALL: [Self; 3] = [Self::Background, Self::New, Self::Edit];
+
     /// The word in the metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Background => "background",
+            Self::New => "new",
             Self::Edit => "edit",
         }
     }
@@ -54,8 +60,8 @@ pub struct Queue {
 #[derive(Debug, Default)]
 struct State {
     slots: HashMap<Key, Slot>,
-    edits: VecDeque<Key>,
-    background: VecDeque<Key>,
+    /// In the order of [`Lane::ALL`].
+    lanes: [VecDeque<Key>; Lane::ALL.len()],
     timers: BTreeSet<(Instant, Key)>,
     running: usize,
 }
@@ -143,8 +149,8 @@ impl Queue {
                 state.timers.remove(&(due, key.clone()));
             }
         }
-        let State { slots, edits, background, .. } = &mut *state;
-        for lane in [edits, background] {
+        let State { slots, lanes, .. } = &mut *state;
+        for lane in lanes {
             lane.retain(|key| slots.contains_key(key));
         }
         dropped
@@ -183,10 +189,7 @@ impl State {
     }
 
     fn enqueue(&mut self, key: Key, lane: Lane) {
-        match lane {
-            Lane::Edit => self.edits.push_back(key),
-            Lane::Background => self.background.push_back(key),
-        }
+        self.lanes[lane as usize].push_back(key);
     }
 
     /// Moves what is due from the timers to the lanes.
@@ -204,10 +207,9 @@ impl State {
 
     fn take(&mut self, now: Instant) -> Option<Turn> {
         loop {
-            let (key, lane) = match self.edits.pop_front() {
-                Some(key) => (key, Lane::Edit),
-                None => (self.background.pop_front()?, Lane::Background),
-            };
+            let mut by_urgency = Lane::ALL.into_iter().rev();
+            let (key, lane) =
+                by_urgency.find_map(|lane| Some((self.lanes[lane as usize].pop_front()?, lane)))?;
             let Some(slot) = self.slots.get_mut(&key) else { continue };
             if slot.running || slot.wanted != Some(lane) {
                 continue;
@@ -241,9 +243,11 @@ mod tests {
         for n in 0..2000 {
             queue.add(&key(&format!("app-{n}")), Lane::Background);
         }
+        queue.add(&key("app-1998"), Lane::New);
         queue.add(&key("app-1999"), Lane::Edit);
         assert_eq!(queue.next().await.key, key("app-1999"));
-        for n in 0..1999 {
+        assert_eq!(queue.next().await.key, key("app-1998"));
+        for n in 0..1998 {
             assert_eq!(queue.next().await.key, key(&format!("app-{n}")));
         }
         assert!(

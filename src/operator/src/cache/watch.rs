@@ -90,9 +90,10 @@ impl Watch {
         match event {
             Event::Init => {}
             Event::InitApply(object) => {
+                let lane = lane_of_listed(&object);
                 let (object, change) = cache.insert(Object::new(self.kind, object));
                 listed.insert(object.key.clone());
-                self.wake(&object, change, Lane::Background);
+                self.wake(&object, change, lane);
             }
             Event::InitDone => {
                 for object in cache.retain(self.namespace.as_deref(), listed) {
@@ -127,12 +128,12 @@ impl Watch {
         let apps = &self.context.caches[Kind::WorkerApp];
         match self.kind.concern() {
             Concern::Itself => self.queue.add(&object.key, lane),
-            Concern::Namespace => {
+            _ if object.app.is_namespace() => {
                 for app in apps.in_namespace(&object.key.namespace) {
                     self.queue.add(&app.key, Lane::Background);
                 }
             }
-            Concern::Parent | Concern::Labelled => {
+            _ => {
                 if apps.get(&object.app).is_some() {
                     self.queue.add_after(&object.app, GATHER);
                 }
@@ -223,6 +224,16 @@ impl Watch {
     }
 }
 
+/// How urgent an app is that a list brings. Most have been looked at already; but an edit that was made while nobody watched, or since
+/// the start and before the list, comes in no other way, and its author waits.
+fn lane_of_listed(app: &DynamicObject) -> Lane {
+    match (app.data["status"]["observedGeneration"].as_i64(), app.metadata.generation) {
+        (None, _) => Lane::New,
+        (observed, newest) if observed == newest => Lane::Background,
+        _ => Lane::Edit,
+    }
+}
+
 /// The wait after so many failures.
 fn wait(failures: u32) -> Duration {
     FIRST_WAIT.saturating_mul(1 << failures.min(10)).min(LONGEST_WAIT)
@@ -246,5 +257,25 @@ fn code(error: &watcher::Error) -> Option<u16> {
         | watcher::Error::WatchFailed(kube::Error::Api(status))
         | watcher::Error::WatchError(status) => Some(status.code),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Lane, lane_of_listed};
+
+    #[test]
+    fn keda_3730_what_awaits_an_answer_goes_before_what_has_one() {
+        let lane = |status: serde_json::Value| {
+            let metadata = json!({ "namespace": "ns", "name": "shop", "generation": 2 });
+            lane_of_listed(
+                &serde_json::from_value(json!({ "metadata": metadata, "status": status })).unwrap(),
+            )
+        };
+        assert_eq!(lane(json!({ "observedGeneration": 1 })), Lane::Edit);
+        assert_eq!(lane(json!({ "observedGeneration": 2 })), Lane::Background);
+        assert_eq!(lane(json!(null)), Lane::New);
     }
 }
