@@ -139,6 +139,30 @@ async fn starrocks_operator_223_an_autoscaler_without_our_label_is_dropped_too()
     fixture.end(operator).await
 }
 
+/// What a merge can't set right is replaced, and nothing of a spec that is itself at fault gets into the pods by that.
+#[tokio::test]
+async fn a_spec_that_is_refused_changes_no_pod() -> Result<()> {
+    let (fixture, operator) = Fixture::settled(app(json!({ "replicas": 1 }))).await?;
+    let template = fixture.api::<Deployment>().get("shop").await?.spec.template;
+    for bad in [
+        json!({ "nodeSelector": { "disk": "not a label!" } }),
+        json!({ "readinessProbe": { "exec": { "command": ["true"] }, "tcpSocket": { "port": 3000 } } }),
+        json!({ "volumeMounts": [{ "name": "missing", "mountPath": "/a" }] }),
+    ] {
+        let mut spec = app(json!({ "replicas": 1, "image": "localhost/app:bad" }));
+        if let (Value::Object(spec), Value::Object(bad)) = (&mut spec, bad) {
+            spec.extend(bad);
+        }
+        fixture.apply_raw("shop", spec.clone()).await?;
+        fixture.until_condition("shop", ConditionType::Reconciled, "False", "Rejected").await?;
+        let now = fixture.api::<Deployment>().get("shop").await?.spec.template;
+        ensure!(now == template, "{spec} got into the pods: {now:?}");
+    }
+    fixture.apply("shop", app(json!({ "replicas": 1 }))).await?;
+    fixture.until_reconciled("shop").await?;
+    fixture.end(operator).await
+}
+
 #[tokio::test]
 async fn an_autoscaler_never_starts_from_no_pods() -> Result<()> {
     let (fixture, operator) = Fixture::settled(app(json!({ "replicas": 0 }))).await?;

@@ -264,6 +264,7 @@ async fn send(
     if let (Err(kube::Error::Api(status)), Some(live)) = (&answer, live)
         && status.code == 422
         && repair::can_help(child, live)
+        && repair::stands_alone(context, owner, child, live).await
         && repair::replace(context, owner, child, live).await.is_ok()
     {
         answer = try_send(context, owner, child, Some(live)).await;

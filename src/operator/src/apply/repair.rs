@@ -20,11 +20,23 @@ use crate::{
 /// Where lists with unions or unique names stand in a pod's spec.
 const POD_LISTS: [&str; 3] = ["initContainers", "containers", "volumes"];
 
-/// Whether the live object differs in what a replacement would set right. An apply that is refused for what the app itself asks
-/// for is refused again, at the cost of one request.
+/// Whether the live object differs in what a replacement would set right.
 pub(super) fn can_help(child: &Child, live: &Object) -> bool {
     matches!(child.kind, Kind::Deployment | Kind::Service)
         && compare::difference(&live.json()["spec"], &child.body["spec"]).is_some()
+}
+
+/// Whether the child as it is wanted would stand, were there no field of anybody else in it; the API server is asked, and changes
+/// nothing. Where it would not, replaced lists would bring half of a bad spec into the pods.
+pub(super) async fn stands_alone(context: &Context, owner: &Owner, child: &Child, live: &Object) -> bool {
+    let alone = json!([
+        { "op": "test", "path": "/metadata/uid", "value": &*live.uid },
+        { "op": "replace", "path": "/spec", "value": child.body["spec"] },
+    ]);
+    let Ok(alone) = serde_json::from_value(alone) else { return false };
+    let api = child.kind.api(&context.client, Some(&owner.key.namespace));
+    let params = PatchParams { dry_run: true, ..PatchParams::default() };
+    bounded(api.patch(&owner.key.name, &params, &Patch::<()>::Json(alone))).await.is_ok()
 }
 
 /// Replaces the lists.
