@@ -23,7 +23,7 @@ lint: ## formatting, clippy, shellcheck
 test: ## all tests, with the time each part took; one part: e2e/test.sh unit
 	@e2e/test.sh
 
-faults: ## the operator crashed, misled and refused at every step, each case by name; FAULTS_SEED=N replays a seed
+faults: ## the operator crashed, misled and refused, a sample of each step, by name; FAULTS=all: every case; FAULTS_SEED=N replays a seed
 	@e2e/test.sh faults
 
 soak: ## ten minutes of kills, restarts and resizes of the supervisor under load; QUICK=1: one minute

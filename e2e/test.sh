@@ -7,7 +7,8 @@
 #   chart       Helm chart, kustomize bases, alert rules, the README's commands
 #   apiserver   against a real API server (control plane only)
 #   cluster     on real nodes, with the operator installed by Helm
-#   faults      every story of the operator with every fault (only if it is named; a part of it belongs to apiserver)
+#   faults      a sample of every story of the operator with every fault; FAULTS=all: all (only if it is named; a part of it
+#               belongs to apiserver)
 #
 #   KEEP=1        leave the clusters of the last three parts up, to look at them
 #   CONTEXT=name  run those on the cluster of this kubeconfig context; its nodes must have the images localhost/hello:1,
@@ -109,7 +110,7 @@ cluster() {
   "$testbed" exec env README_IMAGE=localhost/hello:1 "$here/readme.sh"
 }
 
-faults() { FAULTS=all end_to_end wafaults 0 apiserver_faults; }
+faults() { FAULTS=${FAULTS:-sample} end_to_end wafaults 0 apiserver_faults; }
 
 wanted=("$@")
 [ $# -gt 0 ] || wanted=("${parts[@]}")

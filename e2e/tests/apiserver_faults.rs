@@ -1,11 +1,12 @@
 //! The operator under fire: every story with every fault, each ending as if nothing had gone wrong. See `workerapp_e2e::faults`.
 //!
-//! A part of the matrix by default, all of it with `FAULTS=all` (`make faults`). Arguments choose cases whose names contain them.
-//! `FAULTS_SEED=N` replays the cases of one seed; `FAULTS_AT_ONCE=N` bounds how many cases run at the same time.
+//! A part of the matrix by default; with `FAULTS=sample` (`make faults`) a sample of all of it, another one in each run, and with
+//! `FAULTS=all` all. Arguments choose cases whose names contain them. `FAULTS_SEED=N` replays the cases of one seed, `FAULTS_SAMPLE=N` a
+//! sample; `FAULTS_AT_ONCE=N` bounds how many cases run at the same time.
 
 use std::{collections::BTreeMap, process::ExitCode, sync::Arc, time::Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use workerapp_e2e::faults::{
     campaign,
     case::{self, Met, Reference},
@@ -21,6 +22,8 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=4;
 const FRESH: usize = 4;
 /// Campaigns of the whole matrix for each seed of the other faults: they are cheap.
 const CAMPAIGNS: u64 = 6;
+/// How many cases a sample has: seven minutes on two CPUs.
+const SAMPLE: usize = 400;
 /// The stories that are told with every fault; each of the others with a share of them. The smaller part has every crash of the
 /// first three.
 const MAIN_STORIES: [&str; 6] = [
@@ -35,7 +38,10 @@ const MAIN_STORIES: [&str; 6] = [
 const SLOW_STORY: &str = "edit";
 
 struct Settings {
-    all: bool,
+    /// Whether cases are taken from the whole matrix.
+    whole: bool,
+    /// What the sample of it follows from, if it is one.
+    sample: Option<u64>,
     seeds: Vec<u64>,
     campaigns: Vec<u64>,
     at_once: usize,
@@ -49,13 +55,21 @@ impl Settings {
             let number = text.parse().with_context(|| format!("{name}={text:?} is no whole number"));
             number.map(Some)
         };
-        let all = std::env::var("FAULTS").is_ok_and(|which| which == "all");
+        let which = std::env::var("FAULTS").unwrap_or_default();
+        ensure!(["", "sample", "all"].contains(&&*which), "FAULTS={which:?} is neither sample nor all");
+        let whole = !which.is_empty();
+        let sample = match number("FAULTS_SAMPLE")? {
+            None if which == "sample" => Some(u64::from(fastrand::u32(..))),
+            given => given.filter(|_| whole),
+        };
         let mut seeds: Vec<_> = SEEDS.collect();
-        if all {
-            seeds.extend(std::iter::repeat_with(|| u64::from(fastrand::u32(..))).take(FRESH));
+        if whole {
+            // Those of a sample follow from it, so that its number is all that it takes to have it again.
+            let mut dice = sample.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+            seeds.extend(std::iter::repeat_with(|| u64::from(dice.u32(..))).take(FRESH));
         }
         let mut campaigns: Vec<_> = seeds.clone();
-        if all {
+        if whole {
             campaigns
                 .extend(seeds.iter().flat_map(|seed| (1..CAMPAIGNS).map(move |more| seed * 1000 + more)));
         }
@@ -64,14 +78,24 @@ impl Settings {
         }
         let at_once = number("FAULTS_AT_ONCE")?.and_then(|number| usize::try_from(number).ok()).unwrap_or(24);
         let wanted = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-        Ok(Self { all, seeds, campaigns, at_once, wanted })
+        Ok(Self { whole, sample, seeds, campaigns, at_once, wanted })
+    }
+
+    /// What chance had a part in, and how it is had again.
+    fn told(&self) -> String {
+        let seeds =
+            format!("seeds: {:?}; campaigns: {:?}; FAULTS_SEED=N replays one", self.seeds, self.campaigns);
+        match self.sample {
+            Some(sample) => format!("FAULTS_SAMPLE={sample}: {SAMPLE} cases of the whole matrix; {seeds}"),
+            None => seeds,
+        }
     }
 
     /// The rows with which a story is told.
     fn rows<'a>(&self, rows: &'a [Row], at: usize, stories: usize, story: &str) -> Vec<&'a Row> {
-        let every = self.all && MAIN_STORIES.contains(&story);
+        let every = self.whole && MAIN_STORIES.contains(&story);
         let chosen = |number: usize, row: &Row| {
-            if row.slow { self.all && story == SLOW_STORY } else { every || number % stories == at }
+            if row.slow { self.whole && story == SLOW_STORY } else { every || number % stories == at }
         };
         rows.iter().enumerate().filter(|(number, row)| chosen(*number, row)).map(|(_, row)| row).collect()
     }
@@ -91,7 +115,7 @@ fn cases(
             let name = format!("{}: {row:?}", story.name);
             cases.push(Case::new(name, async move { case::disturbed(&story, &end, &row).await }));
         }
-        if !settings.all && !MAIN_STORIES[..3].contains(&story.name) {
+        if !settings.whole && !MAIN_STORIES[..3].contains(&story.name) {
             continue;
         }
         for write in 1..=end.writes {
@@ -106,6 +130,10 @@ fn cases(
         cases.push(Case::new(format!("campaign: seed {seed}"), async move {
             campaign::run(seed).await.with_context(|| format!("FAULTS_SEED={seed} replays it"))
         }));
+    }
+    if let Some(sample) = settings.sample {
+        fastrand::Rng::with_seed(sample).shuffle(&mut cases);
+        cases.truncate(SAMPLE);
     }
     // The slow ones first, so that nothing is left waiting for them.
     let (slow, quick): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| case.name().contains("dead"));
@@ -157,10 +185,10 @@ async fn matrix() -> Result<bool> {
         };
         stories.retain(|story| settings.wanted.iter().any(|wanted| concerns(wanted, story)));
     }
-    say(&format!("seeds: {:?}; campaigns: {:?}", settings.seeds, settings.campaigns));
+    say(&settings.told());
     let (ends, undisturbed) = ends(&stories, settings.at_once).await;
     let mut cases = cases(&settings, &stories, &ends);
-    if settings.all {
+    if settings.whole {
         cases.insert(
             0,
             Case::new("a minute of silence at the end of every story", case::a_minute_of_silence(stories)),
@@ -178,9 +206,6 @@ async fn matrix() -> Result<bool> {
     for name in &sum.failed {
         say(&format!("FAILED  {name}"));
     }
-    say(&format!(
-        "seeds: {:?}; campaigns: {:?}; FAULTS_SEED=N replays one",
-        settings.seeds, settings.campaigns
-    ));
+    say(&settings.told());
     Ok(sum.failed.is_empty() && sum.passed > 0)
 }

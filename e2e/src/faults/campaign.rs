@@ -38,13 +38,18 @@ pub async fn run(seed: u64) -> Result<Met> {
     watching.abort();
     let images = images.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let bad: Vec<_> = images.iter().filter(|image| image.ends_with(BAD)).collect();
-    ensure!(bad.is_empty(), "templates of bad specs reached the pods: {bad:?}");
+    ensure!(bad.is_empty(), "templates of bad specs reached the pods: {bad:?}, of {specs:#?}");
 
     let last = specs.iter().rev().find(|spec| spec.sort == Sort::Good).context("no good spec")?;
     let refused = specs.last().is_some_and(|last| last.sort == Sort::RefusedByThePlan);
     let end = comparable(fixture.snapshot().await?, last, refused);
     let wanted = comparable(made_with(last).await?, last, refused);
-    ensure!(end == wanted, "it does not end as if made with {}: {:#?}", last.spec, end.differences(&wanted));
+    ensure!(
+        end == wanted,
+        "it does not end as if made with {}: {:#?}, of {specs:#?}",
+        last.spec,
+        end.differences(&wanted)
+    );
     fixture.verify(&operator).await?;
     fixture.end_at_once(operator).await?;
     Ok(Met::Fault)
@@ -118,8 +123,8 @@ fn comparable(snapshot: Snapshot, last: &Spec, refused: bool) -> Snapshot {
         snapshot.remove("Deployment", APP, &["spec", "replicas"]);
     }
     if refused {
-        for part in ["spec", "status"] {
-            snapshot.remove("WorkerApp", APP, &[part]);
+        for part in [&["spec"][..], &["status"], &["metadata", "managedFields"]] {
+            snapshot.remove("WorkerApp", APP, part);
         }
     }
     snapshot

@@ -35,15 +35,23 @@ pub const BAD: &str = "-bad";
 pub fn campaign(seed: u64) -> Vec<Spec> {
     let mut dice = fastrand::Rng::with_seed(seed);
     let count = dice.usize(3..=6);
-    (0..count)
+    let mut unfinished = false;
+    let mut specs: Vec<_> = (0..count)
         .map(|at| {
             let last = at + 1 == count;
             let sort = match dice.u8(..8) {
                 _ if at == 0 => Sort::Good,
+                // Of one whose Deployment is refused, the other children stand: a good one has to come after it.
+                _ if last && unfinished => Sort::Good,
                 0 => Sort::RefusedByTheSchema,
                 1 | 2 => Sort::RefusedByThePlan,
                 3 if !last => Sort::RefusedAsDeployment,
                 _ => Sort::Good,
+            };
+            unfinished = match sort {
+                Sort::Good => false,
+                Sort::RefusedAsDeployment => true,
+                _ => unfinished,
             };
             let end = if sort == Sort::Good { "" } else { BAD };
             let mut spec = good(&mut dice, &format!("localhost/app:{at}{end}"));
@@ -52,7 +60,12 @@ pub fn campaign(seed: u64) -> Vec<Spec> {
             }
             Spec { sort, spec, hurried: dice.u8(..3) == 0 }
         })
-        .collect()
+        .collect();
+    // What stands at the end is that of the last good one, which has to have been seen before a bad one took its place.
+    if let Some(last_good) = specs.iter_mut().rev().find(|spec| spec.sort == Sort::Good) {
+        last_good.hurried = false;
+    }
+    specs
 }
 
 fn good(dice: &mut fastrand::Rng, image: &str) -> Value {
@@ -186,7 +199,9 @@ mod tests {
             let specs = campaign(seed);
             assert_eq!(format!("{specs:?}"), format!("{:?}", campaign(seed)));
             assert!((3..=6).contains(&specs.len()) && specs[0].sort == Sort::Good);
-            assert!(specs.last().is_some_and(|last| last.sort != Sort::RefusedAsDeployment));
+            let last_good = specs.iter().rposition(|spec| spec.sort == Sort::Good).unwrap();
+            assert!(!specs[last_good].hurried);
+            assert!(specs[last_good..].iter().all(|spec| spec.sort != Sort::RefusedAsDeployment));
             for spec in &specs {
                 let bad = spec.spec["image"].as_str().is_some_and(|image| image.ends_with(BAD));
                 assert_eq!(bad, spec.sort != Sort::Good);
