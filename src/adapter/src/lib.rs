@@ -19,13 +19,14 @@
 //! - [`bundle`]: the CAs of all replicas, as they stand in the APIService
 //! - [`registration`]: the APIServices: made, kept, never taken from someone else, and removed at the end
 //!
-//! Beside it: [`selector`] (label selectors as text), [`cli`], [`probes`] and [`metrics`] (its own health and numbers), `notify`
-//! (events about its Deployment), `run` (the wiring).
+//! Beside it: [`selector`] (label selectors as text), [`cli`], [`probes`], [`connections`] and [`metrics`] (its own health and
+//! numbers), `notify` (events about its Deployment), `run` (the wiring).
 
 pub mod answer;
 pub mod authorize;
 pub mod bundle;
 pub mod cli;
+pub mod connections;
 pub mod discovery;
 pub mod front_proxy;
 pub mod identity;

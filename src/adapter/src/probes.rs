@@ -11,7 +11,7 @@ use axum::{
 };
 use tokio::net::TcpListener;
 
-use crate::run::Shared;
+use crate::{connections::Bounded, run::Shared};
 
 /// Serves for ever.
 pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
@@ -20,7 +20,7 @@ pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .with_state(shared);
-    if let Err(error) = axum::serve(listener, router).await {
+    if let Err(error) = axum::serve(Bounded::new(listener), router).await {
         tracing::error!("the port for probes and metrics ended: {error}");
     }
 }

@@ -11,7 +11,9 @@ use axum::{
 };
 use tokio::net::TcpListener;
 
-use crate::{connections::Bounded, controller::Controller, kind::Kind, metrics::Sample};
+use workerapp_adapter::connections::Bounded;
+
+use crate::{controller::Controller, kind::Kind, metrics::Sample};
 
 /// Binds `address`. Where it is `[::]` and there is no IPv6, all of IPv4 takes its place; `[::]` itself takes both.
 ///

@@ -18,9 +18,8 @@
 //! - [`error`]: one variant per cause; its name is the condition's reason, the event's and the metric's
 //!
 //! Beside it: [`leader`] (which of several operators works), `outage` (whether the API server can be reached), `namespaces` and
-//! `definition` (whether what the operator needs is there), `context` (what every look has at hand), `health`, [`http`]
-//! and `connections` (probes and metrics), [`metrics`], `requests` (counts what is
-//! written), [`cli`], [`telemetry`].
+//! `definition` (whether what the operator needs is there), `context` (what every look has at hand), `health` and [`http`]
+//! (probes and metrics), [`metrics`], `requests` (counts what is written), [`cli`], [`telemetry`].
 
 pub mod cache;
 pub mod cli;
@@ -35,7 +34,6 @@ pub mod telemetry;
 
 mod apply;
 mod backoff;
-mod connections;
 mod context;
 mod definition;
 mod dereference;

@@ -1,5 +1,5 @@
-//! Connections to the operator's own endpoint: a bounded number, and none that says nothing for long, so that whoever opens
-//! many of them takes neither file descriptors nor the probes away.
+//! Connections to a port for probes and metrics, the operator's as well as the metrics API's: a bounded number, and none that says
+//! nothing for long, so that whoever opens many of them takes neither file descriptors nor the probes away.
 
 use std::{
     io,
@@ -24,14 +24,16 @@ const MOST: usize = 64;
 const IDLE: Duration = Duration::from_secs(10);
 
 /// A listener with bounds.
-pub(crate) struct Bounded {
+#[derive(Debug)]
+pub struct Bounded {
     listener: TcpListener,
     slots: Arc<Semaphore>,
     idle: Duration,
 }
 
 impl Bounded {
-    pub(crate) fn new(listener: TcpListener) -> Self {
+    /// Takes at most 64 connections at a time from `listener`, and ends one that says nothing for 10 s.
+    pub fn new(listener: TcpListener) -> Self {
         Self { listener, slots: Arc::new(Semaphore::new(MOST)), idle: IDLE }
     }
 }
@@ -54,7 +56,8 @@ impl Listener for Bounded {
 }
 
 /// One connection.
-pub(crate) struct Bound {
+#[derive(Debug)]
+pub struct Bound {
     stream: TcpStream,
     silent: Pin<Box<Sleep>>,
     idle: Duration,
