@@ -91,7 +91,7 @@ impl Arguments {
         } else {
             Effort {
                 concurrency: self.concurrency,
-                sizes: vec![size(100, 5), size(1000, 4), size(5000, 2)],
+                sizes: vec![size(100, 3), size(1000, 3), size(5000, 2)],
                 calm_apps: 1000,
                 calm: Duration::from_mins(1),
                 edits: 400,

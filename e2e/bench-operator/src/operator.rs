@@ -108,14 +108,21 @@ impl Operator {
 
     /// Waits until its metrics are as wanted; says how long it has run then.
     pub(crate) async fn until(&mut self, what: &str, wanted: impl Fn(&Metrics) -> bool) -> Result<Duration> {
-        let asked = Instant::now();
+        let (mut moved, mut writes) = (Instant::now(), 0.0);
         loop {
-            if let Some(metrics) = self.try_metrics().await?
-                && wanted(&metrics)
-            {
-                return Ok(self.begun.elapsed());
+            if let Some(metrics) = self.try_metrics().await? {
+                if wanted(&metrics) {
+                    return Ok(self.begun.elapsed());
+                }
+                let now = metrics.writes().values().sum();
+                if now > writes {
+                    (moved, writes) = (Instant::now(), now);
+                }
             }
-            ensure!(asked.elapsed() < PATIENCE, "the operator is not {what} after {PATIENCE:?}");
+            ensure!(
+                moved.elapsed() < PATIENCE,
+                "the operator is not {what}, and has written nothing for {PATIENCE:?}"
+            );
             sleep(LOOK).await;
         }
     }
