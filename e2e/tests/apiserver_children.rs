@@ -328,6 +328,21 @@ async fn a_spec_can_change_between_things_that_exclude_each_other() -> Result<()
     fixture.end(operator).await
 }
 
+/// Fields that Kubernetes fills in beside those of the spec go with them.
+#[tokio::test]
+async fn an_autoscaler_falls_back_to_kubernetes_own_behavior() -> Result<()> {
+    let behavior = json!({ "scaleDown": { "selectPolicy": "Disabled" }, "scaleUp": { "stabilizationWindowSeconds": 60 } });
+    let scaled = app(json!({ "autoscaling": { "maxReplicas": 3, "behavior": behavior } }));
+    let (fixture, operator) = Fixture::settled(scaled).await?;
+    let autoscaler: HorizontalPodAutoscaler = fixture.api().get("shop").await?;
+    let down = autoscaler.spec.behavior.and_then(|behavior| behavior.scale_down);
+    ensure!(down.is_some_and(|rules| rules.select_policy.as_deref() == Some("Disabled")));
+    fixture.apply("shop", app(json!({ "autoscaling": { "maxReplicas": 3 } }))).await?;
+    let plain = |autoscaler: &HorizontalPodAutoscaler| autoscaler.spec.behavior.is_none();
+    fixture.until_is("shop", "no behavior of its own", plain).await?;
+    fixture.end(operator).await
+}
+
 #[tokio::test]
 async fn dapr_7813_kubernetes_79365_the_autoscaler_measures_the_apps_own_container() -> Result<()> {
     let (fixture, operator) = Fixture::settled(scaled()).await?;

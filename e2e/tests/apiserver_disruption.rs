@@ -6,10 +6,10 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, ResourceExt as _, api::EvictParams};
 use serde_json::{Value, json};
-use workerapp_api::{condition::ConditionType, names};
+use workerapp_api::{WorkerApp, condition::ConditionType, names};
 use workerapp_e2e::{
     Fixture, Pod, app, cluster,
-    fixture::{Namespaced, SILENCE},
+    fixture::{Namespaced, SILENCE, condition},
 };
 
 /// Waits until the object's spec is as wanted.
@@ -112,6 +112,40 @@ async fn a_drain_takes_one_ready_pod_at_a_time_and_never_waits_for_one_that_is_n
     for pod in fixture.pods("shop", 2).await? {
         pods.evict(&pod.name_any(), &EvictParams::default()).await?;
     }
+    fixture.end(operator).await
+}
+
+#[tokio::test]
+async fn a_budget_that_somebody_made_for_the_same_pods_stays_the_only_one() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let operator = fixture.operator().await?;
+    fixture.apply("shop", app(json!({ "replicas": 2 }))).await?;
+    fixture.until_is("shop", "the app's budget", |_: &PodDisruptionBudget| true).await?;
+    fixture.until_reconciled("shop").await?;
+    fixture.until_quiet(&operator).await?;
+
+    let selector = json!({ "matchLabels": { names::LABEL_INSTANCE: "shop" } });
+    let theirs =
+        json!({ "metadata": { "name": "theirs" }, "spec": { "maxUnavailable": 1, "selector": selector } });
+    fixture.create::<PodDisruptionBudget>(theirs).await?;
+    until_gone::<PodDisruptionBudget>(&fixture).await?;
+    let told = |app: &WorkerApp| {
+        let reconciled = condition(app, ConditionType::Reconciled);
+        reconciled
+            .is_some_and(|it| it.message.contains("PodDisruptionBudget theirs is for the pods of this app"))
+    };
+    fixture.until_is("shop", "the warning", told).await?;
+    fixture.serve("shop", 2).await?;
+    let counted = |budget: &PodDisruptionBudget| {
+        budget.status.as_ref().is_some_and(|status| status.disruptions_allowed == Some(1))
+    };
+    fixture.until_is("theirs", "one that may go", counted).await?;
+    let pod = fixture.pods("shop", 2).await?[0].name_any();
+    fixture.api::<Pod>().evict(&pod, &EvictParams::default()).await?;
+
+    fixture.delete::<PodDisruptionBudget>("theirs").await?;
+    fixture.until_is("shop", "the app's budget", |_: &PodDisruptionBudget| true).await?;
+    fixture.until_is("shop", "no warning", |app: &WorkerApp| !told(app)).await?;
     fixture.end(operator).await
 }
 

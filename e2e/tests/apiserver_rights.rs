@@ -7,6 +7,7 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     authorization::v1::SelfSubjectRulesReview,
     autoscaling::v2::HorizontalPodAutoscaler,
+    coordination::v1::Lease,
     core::v1::{LimitRange, Service},
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
@@ -15,7 +16,11 @@ use kube::{Api, Client, api::PostParams};
 use serde_json::json;
 use workerapp_api::condition::ConditionType;
 use workerapp_e2e::{
-    Fixture, Operator, Program, app, cluster, fixture::SILENCE, operator::Options, recorder::Right, rights,
+    Fixture, Operator, Program, app, cluster,
+    fixture::{PATIENCE, SILENCE},
+    operator::Options,
+    recorder::Right,
+    rights,
 };
 
 /// Given, and used without a request of its own: an owner reference that blocks the owner's deletion takes it where the admission
@@ -148,12 +153,14 @@ async fn the_rights_for_the_lease_suffice_and_are_no_more_than_it_takes() -> Res
     program.ready().await?;
     // Taken by one that makes it, renewed by one that updates it.
     let lease = "--lease-duration=3s";
-    program.leads(true, std::time::Duration::from_secs(5)).await?;
+    program.leads(true, PATIENCE).await?;
     program.end("TERM").await?;
     let program = Program::start_as(&kubeconfig, &[&flags[..], &[lease]].concat()).await?;
-    program.leads(true, std::time::Duration::from_secs(5)).await?;
-    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
-    ensure!(program.is_leader().await == Some(true), "it could not renew: {}", program.log());
+    program.leads(true, PATIENCE).await?;
+    let renewed_at = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
+    let first = renewed_at(&fixture.api().get("workerapp-operator").await?);
+    let renewed = |lease: &Lease| renewed_at(lease) > first;
+    fixture.until_is("workerapp-operator", "its being renewed", renewed).await?;
     let (_, log) = program.end("TERM").await?;
     ensure!(!log.contains("lease can't be") && !log.contains("could not be given up"), "{log}");
     std::fs::remove_file(kubeconfig)?;

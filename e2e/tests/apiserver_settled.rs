@@ -39,11 +39,12 @@ async fn restate_operator_138_percona_2136_a_settled_cluster_sees_no_writes() ->
     }
     fixture.serve("fixed", 2).await?;
     // The autoscaler's controller looks every 15 s, and first says that it has no metrics.
-    tokio::time::sleep(Duration::from_secs(16)).await;
+    fixture.at_rest(&operator).await?;
 
     // From a start, too: nothing that is remembered keeps it silent.
     operator.stop().await?;
     let operator = Operator::start(options).await?;
+    ensure!(operator.recorder.count() == 0, "written at the start: {:?}", operator.recorder.all());
     let mut before = Vec::new();
     for (name, _) in &apps {
         before.push(fixture.versions(name).await?);

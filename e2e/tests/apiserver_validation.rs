@@ -70,6 +70,14 @@ async fn each_rule_says_what_is_allowed() -> Result<()> {
             &["remove the nodePort or the type ClusterIP"],
         ),
         (
+            json!({ "service": { "type": "ClusterIP" }, "ports": [{ "name": "ws", "port": 1, "nodePort": 30000 }] }),
+            &["a nodePort in spec.ports", "remove the nodePort or the type ClusterIP"],
+        ),
+        (
+            json!({ "service": { "type": "ClusterIP", "externalTrafficPolicy": "Local" } }),
+            &["spec.service.externalTrafficPolicy", "type ClusterIP has none"],
+        ),
+        (
             json!({ "service": { "nodePort": 30000, "metrics": { "nodePort": 30000 } } }),
             &["spec.service.metrics.nodePort must differ"],
         ),

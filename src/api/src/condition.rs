@@ -83,6 +83,8 @@ reasons! {
     ChildTerminating,
     /// A node port that the spec asks for is in use; the message names the holder.
     NodePortTaken,
+    /// Apps ask for node ports that they have of each other; the message says how they get them.
+    NodePortsSwapped,
     /// A node port that the spec asks for lies outside the API server's range.
     NodePortOutOfRange,
     /// The cluster has no node port left.

@@ -102,6 +102,20 @@ pub(crate) fn node_port_needs_type() -> Rule {
     )
 }
 
+pub(crate) fn extra_node_ports_need_type() -> Rule {
+    rule(
+        "!(has(self.service) && has(self.service.type) && self.service.type == 'ClusterIP' && has(self.ports) && self.ports.exists(p, has(p.nodePort)))",
+        "a nodePort in spec.ports needs spec.service.type NodePort or LoadBalancer: remove the nodePort or the type ClusterIP",
+    )
+}
+
+pub(crate) fn traffic_policy_needs_type() -> Rule {
+    rule(
+        "!(has(self.type) && self.type == 'ClusterIP' && has(self.externalTrafficPolicy))",
+        "spec.service.externalTrafficPolicy is about traffic from outside the cluster, of which type ClusterIP has none: remove one of them",
+    )
+}
+
 pub(crate) fn distinct_node_ports() -> Rule {
     rule(
         "!(has(self.nodePort) && has(self.metrics) && has(self.metrics.nodePort) && self.nodePort == self.metrics.nodePort)",

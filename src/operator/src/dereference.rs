@@ -27,11 +27,14 @@ pub(crate) fn dereference(context: &Context, key: &Key) -> Option<Subject> {
     let app = object
         .read()
         .map_err(|error| Unreadable { field: error.path().to_string(), message: error.inner().to_string() });
-    let limit_ranges = context.caches[Kind::LimitRange].of_app(&Key::of_namespace(&key.namespace));
+    let all_apps = Key::of_namespace(&key.namespace);
+    let limit_ranges = context.caches[Kind::LimitRange].of_app(&all_apps);
+    let budgets = context.caches[Kind::PodDisruptionBudget].of_app(&all_apps);
     let facts = Facts {
         supervisor_image: context.settings.supervisor_image.clone(),
         supervisor_pull_policy: context.settings.supervisor_pull_policy.clone(),
         limit_ranges: limit_ranges.iter().filter_map(|object| object.read().ok()).collect(),
+        foreign_budgets: budgets.iter().filter_map(|object| object.read().ok()).collect(),
         operator_namespace: context.settings.own_namespace.clone(),
         absent: Kind::ALL
             .into_iter()

@@ -64,6 +64,16 @@ pub enum Error {
         /// The Service and its port that have it.
         holder: String,
     },
+    /// Apps ask for each other's node ports.
+    #[error(
+        "node port {port} can't be had: {circle}, and none of them can go first; give one of these apps another free node port, and the one that it is to have once the others have theirs"
+    )]
+    NodePortsSwapped {
+        /// The port that this app asks for.
+        port: i32,
+        /// Who has it and waits for which one, up to the one that waits for this app's.
+        circle: String,
+    },
     /// A pinned node port lies outside the range.
     #[error(
         "node port {port} is outside the API server's range {range}: choose one inside, or leave nodePort out to have one picked"
@@ -151,6 +161,7 @@ impl Error {
             Self::NameClash { .. } => Reason::NameClash,
             Self::ChildTerminating { .. } => Reason::ChildTerminating,
             Self::NodePortTaken { .. } => Reason::NodePortTaken,
+            Self::NodePortsSwapped { .. } => Reason::NodePortsSwapped,
             Self::NodePortOutOfRange { .. } => Reason::NodePortOutOfRange,
             Self::NodePortsExhausted { .. } => Reason::NodePortsExhausted,
             Self::Rejected { .. } => Reason::Rejected,
@@ -176,9 +187,10 @@ impl Error {
     /// The longest wait until it is tried again, for causes that go away without an event that would wake the app.
     pub fn longest_wait(&self) -> Option<Duration> {
         match self {
-            Self::NodePortTaken { .. } | Self::NodePortsExhausted { .. } | Self::NameClash { .. } => {
-                Some(Duration::from_secs(10))
-            }
+            Self::NodePortTaken { .. }
+            | Self::NodePortsSwapped { .. }
+            | Self::NodePortsExhausted { .. }
+            | Self::NameClash { .. } => Some(Duration::from_secs(10)),
             // All apps are affected at once, and all of them are to be right soon after the API server is back.
             Self::ApiUnavailable { .. } => Some(Duration::from_secs(15)),
             _ => None,

@@ -58,6 +58,8 @@ struct Row {
     resource: fn() -> ApiResource,
     concern: Concern,
     need: Need,
+    /// Whether those that are nobody's children matter too.
+    others: bool,
 }
 
 /// Whether the operator can do without.
@@ -83,12 +85,16 @@ static ROWS: [Row; Kind::ALL.len()] = [
         Need::Required,
     ),
     row::<ScaledObject>(Kind::ScaledObject, "ScaledObject", Concern::Parent, Need::Installed),
-    row::<PodDisruptionBudget>(
-        Kind::PodDisruptionBudget,
-        "PodDisruptionBudget",
-        Concern::Parent,
-        Need::Required,
-    ),
+    Row {
+        // Kubernetes evicts no pod that has two.
+        others: true,
+        ..row::<PodDisruptionBudget>(
+            Kind::PodDisruptionBudget,
+            "PodDisruptionBudget",
+            Concern::Parent,
+            Need::Required,
+        )
+    },
     row::<NetworkPolicy>(Kind::NetworkPolicy, "NetworkPolicy", Concern::Parent, Need::Required),
     row::<PodMonitor>(Kind::PodMonitor, "PodMonitor", Concern::Parent, Need::Installed),
     row::<Pod>(Kind::Pod, "Pod", Concern::Labelled, Need::Readable),
@@ -101,7 +107,7 @@ const fn row<K: Resource<DynamicType = ()>>(
     concern: Concern,
     need: Need,
 ) -> Row {
-    Row { kind, name, resource: resource::<K>, concern, need }
+    Row { kind, name, resource: resource::<K>, concern, need, others: false }
 }
 
 fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
@@ -156,10 +162,16 @@ impl Kind {
         }
     }
 
+    /// Whether objects of this kind that no app controls matter too: each to every app of its namespace.
+    pub(crate) fn of_others_too(self) -> bool {
+        self.row().others
+    }
+
     /// The label that narrows the cache down to what the operator made.
     pub fn selector(self) -> Option<String> {
         match self.concern() {
             Concern::Itself | Concern::Namespace => None,
+            Concern::Parent if self.of_others_too() => None,
             Concern::Parent | Concern::Labelled => {
                 Some(format!("{}={}", names::LABEL_MANAGED_BY, names::MANAGED_BY))
             }

@@ -3,23 +3,24 @@
 //! By default one pod at a time: the number of pods was sized for the load, and a drain goes on as soon as the evicted pod's successor is
 //! ready. It never keeps a node from being emptied for ever: at least one pod may always go, and a pod that isn't ready may go whatever
 //! the others do.
+//!
+//! Kubernetes evicts no pod that has two budgets, whatever they say: where somebody made one for the app's pods, theirs stays and the app
+//! gets none.
 
 use k8s_openapi::{
     api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec},
     apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
 };
-use workerapp_api::WorkerApp;
+use kube::{
+    ResourceExt,
+    core::{Selector, SelectorExt as _},
+};
+use workerapp_api::{DisruptionBudgetSpec, WorkerApp};
 
-use crate::{digest, metadata};
+use crate::{Facts, digest, metadata};
 
-pub(crate) fn build(app: &WorkerApp) -> Option<PodDisruptionBudget> {
-    let asked = app.spec.disruption_budget.clone().unwrap_or_default();
-    let given = asked.max_unavailable.is_some() || asked.min_available.is_some();
-    // Whether one pod of one may go is no question, and for none there is nothing to guard.
-    let wanted = asked.enabled.unwrap_or(given || sure_pods(app) >= 2);
-    if !wanted {
-        return None;
-    }
+pub(crate) fn build(app: &WorkerApp, facts: &Facts) -> Option<PodDisruptionBudget> {
+    let asked = asked(app).filter(|_| foreign(app, facts).is_none())?;
     let min_available = asked.min_available.filter(|_| blocks_drains(app).is_none()).map(number);
     let max_unavailable = match &min_available {
         Some(_) => None,
@@ -38,6 +39,28 @@ pub(crate) fn build(app: &WorkerApp) -> Option<PodDisruptionBudget> {
         }),
         status: None,
     }))
+}
+
+/// What the spec says of the budget, if there is to be one.
+fn asked(app: &WorkerApp) -> Option<DisruptionBudgetSpec> {
+    let asked = app.spec.disruption_budget.clone().unwrap_or_default();
+    let given = asked.max_unavailable.is_some() || asked.min_available.is_some();
+    // Whether one pod of one may go is no question, and for none there is nothing to guard.
+    let wanted = asked.enabled.unwrap_or(given || sure_pods(app) >= 2);
+    wanted.then_some(asked)
+}
+
+/// The name of somebody else's budget that stands in the way of the app's own: the first by name that selects its pods.
+pub(crate) fn foreign(app: &WorkerApp, facts: &Facts) -> Option<String> {
+    asked(app)?;
+    let template = metadata::pod_template(app, |children| children.pod.as_ref());
+    let labels = template.labels.unwrap_or_default();
+    let selects = |budget: &&PodDisruptionBudget| {
+        // One without a selector selects nothing, an empty one everything.
+        let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
+        selector.and_then(|it| Selector::try_from(it).ok()).is_some_and(|it| it.matches(&labels))
+    };
+    facts.foreign_budgets.iter().filter(selects).map(ResourceExt::name_any).min()
 }
 
 /// `minAvailable` and the number of pods that the app is sure to have, where the one leaves none of the other to evict.

@@ -37,7 +37,7 @@ mod supervisor;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::LimitRange;
+use k8s_openapi::api::{core::v1::LimitRange, policy::v1::PodDisruptionBudget};
 use kube::{Resource as _, ResourceExt as _};
 use workerapp_api::WorkerApp;
 
@@ -62,6 +62,8 @@ pub struct Facts {
     pub supervisor_pull_policy: Option<String>,
     /// The LimitRanges of the app's namespace, whose defaults fill in what the spec leaves out.
     pub limit_ranges: Vec<LimitRange>,
+    /// The disruption budgets of the app's namespace that no app controls.
+    pub foreign_budgets: Vec<PodDisruptionBudget>,
     /// The namespace in which the operator runs, where that is known: it may always ask the supervisors.
     pub operator_namespace: Option<String>,
     /// Optional kinds of children that this cluster doesn't have, by name. Example: `PodMonitor`.
@@ -130,7 +132,7 @@ pub fn plan(app: &WorkerApp, facts: &Facts) -> Result<Plan, Invalid> {
         service: service::build(app, profile),
         autoscaler: basis.autoscaler(),
         scaled_object: basis.scaled_object(),
-        disruption_budget: disruption_budget::build(app),
+        disruption_budget: disruption_budget::build(app, facts),
         network_policy: network_policy::build(app, profile, facts),
         monitor: monitor::build(app, profile).filter(|_| facts.monitors()),
     };

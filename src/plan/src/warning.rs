@@ -140,6 +140,14 @@ pub enum Warning {
         /// What each pod requests.
         request: String,
     },
+    /// Somebody made a disruption budget for the app's pods.
+    #[error(
+        "PodDisruptionBudget {budget} is for the pods of this app too, and Kubernetes evicts no pod that has two budgets: the app gets none of its own; delete {budget}, or set spec.disruptionBudget.enabled to false"
+    )]
+    ForeignBudget {
+        /// Its name.
+        budget: String,
+    },
     /// The cluster has no PodMonitors.
     #[error(
         "spec.monitor asks for a PodMonitor, which this cluster doesn't have (monitoring.coreos.com/v1), or which the operator may not read: it is made within half a minute after that has changed"
@@ -169,6 +177,7 @@ impl Warning {
             Self::BudgetBlocksDrains { .. } => "BudgetBlocksDrains",
             Self::NoKeda => "NoKeda",
             Self::NoRoom { .. } => "NoRoom",
+            Self::ForeignBudget { .. } => "ForeignBudget",
             Self::NoMonitors => "NoMonitors",
             Self::MonitorShutOut => "MonitorShutOut",
         }
@@ -192,6 +201,8 @@ pub(crate) fn find(
     let blocking = disruption_budget::blocks_drains(app);
     warnings
         .extend(blocking.map(|(min_available, pods)| Warning::BudgetBlocksDrains { min_available, pods }));
+    let foreign = disruption_budget::foreign(app, facts);
+    warnings.extend(foreign.map(|budget| Warning::ForeignBudget { budget }));
     warnings.extend(monitor(app, facts));
     warnings
 }

@@ -73,6 +73,35 @@ fn a_budget_that_would_keep_every_pod_lets_one_go_and_is_told() {
 }
 
 #[test]
+fn pods_that_have_somebody_elses_budget_get_no_second_one() {
+    let with = |selector: Value| {
+        let budget =
+            json!({"metadata": {"name": "theirs"}, "spec": {"maxUnavailable": 1, "selector": selector}});
+        Facts { foreign_budgets: vec![serde_json::from_value(budget).unwrap()], ..facts() }
+    };
+    let spec = json!({"replicas": 2, "metadata": {"pod": {"labels": {"team": "web"}}}});
+    for (selector, selects) in [
+        (json!({"matchLabels": {"app.kubernetes.io/instance": "shop"}}), true),
+        (
+            json!({"matchLabels": {"team": "web"}, "matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}),
+            true,
+        ),
+        (json!({}), true),
+        (json!({"matchLabels": {"team": "db"}}), false),
+        (json!({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["web"]}]}), false),
+        (json!(null), false),
+    ] {
+        let facts = with(selector.clone());
+        assert_eq!(child_with(spec.clone(), "PodDisruptionBudget", &facts).is_none(), selects, "{selector}");
+        let warnings = workerapp_plan::plan(&app(spec.clone()), &facts).unwrap().warnings;
+        assert_eq!(warnings.iter().any(|it| it.reason() == "ForeignBudget"), selects, "{selector}");
+    }
+    // Nobody is told of what stands in the way of nothing.
+    let single = workerapp_plan::plan(&app(json!({"replicas": 1})), &with(json!({}))).unwrap();
+    assert!(single.warnings.iter().all(|it| it.reason() != "ForeignBudget"));
+}
+
+#[test]
 fn a_network_policy_closes_the_admin_port_but_for_the_operator_and_who_is_named() {
     let facts = Facts { operator_namespace: Some("ops".into()), ..facts() };
     assert_eq!(child_with(json!({}), "NetworkPolicy", &facts), None);

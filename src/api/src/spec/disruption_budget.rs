@@ -12,7 +12,8 @@ use crate::validation as rule;
 #[x_kube(validation = rule::one_budget())]
 pub struct DisruptionBudgetSpec {
     /// Whether there is a PodDisruptionBudget. Default: true where the app never has fewer than two pods (`replicas` or
-    /// `autoscaling.minReplicas` is 2 or more) or one of the other two fields is given, else false.
+    /// `autoscaling.minReplicas` is 2 or more) or one of the other two fields is given, else false. Never where somebody made one for
+    /// the app's pods: Kubernetes evicts no pod that has two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// At most so many pods, or so many percent of them, may be away at once. Default: 1. Example: `25%`.

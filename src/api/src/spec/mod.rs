@@ -99,6 +99,7 @@ use crate::{WorkerAppStatus, lenient, quantity::Quantity, validation as rule};
     validation = rule::admin_port(),
     validation = rule::extra_ports(),
     validation = rule::unique_ports(),
+    validation = rule::extra_node_ports_need_type(),
     validation = rule::lame_duck(),
     validation = rule::reserved_volume()
 )]

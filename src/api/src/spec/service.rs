@@ -9,7 +9,11 @@ use crate::validation as rule;
 /// How the app is reached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = rule::node_port_needs_type(), validation = rule::distinct_node_ports())]
+#[x_kube(
+    validation = rule::node_port_needs_type(),
+    validation = rule::traffic_policy_needs_type(),
+    validation = rule::distinct_node_ports()
+)]
 pub struct ServiceSpec {
     /// `NodePort`, `ClusterIP` or `LoadBalancer`. Default: `NodePort`.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]

@@ -11,6 +11,7 @@ use k8s_openapi::{
         autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{LimitRange, Node, Pod, Service},
         events::v1::Event,
+        policy::v1::PodDisruptionBudget,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::version::Info,
@@ -285,6 +286,18 @@ impl Cluster {
     pub(crate) async fn limit_ranges(&self, namespace: &str) -> Result<Vec<LimitRange>, Error> {
         let found = self.api::<LimitRange>(namespace).list(&ListParams::default()).await;
         found.map(|list| list.items).map_err(|error| self.failed("limitranges", error))
+    }
+
+    /// The disruption budgets of a namespace that no app controls.
+    pub(crate) async fn foreign_budgets(&self, namespace: &str) -> Result<Vec<PodDisruptionBudget>, Error> {
+        let found = self.api::<PodDisruptionBudget>(namespace).list(&ListParams::default()).await;
+        let mut found = found.map_err(|error| self.failed("poddisruptionbudgets", error))?.items;
+        let app = WorkerApp::kind(&());
+        found.retain(|budget| {
+            let mut owners = budget.owner_references().iter();
+            !owners.any(|owner| owner.controller == Some(true) && owner.kind == app)
+        });
+        Ok(found)
     }
 
     /// Deployments of an operator, wherever it was installed: those whose container is the operator's program.

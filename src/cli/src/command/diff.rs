@@ -122,10 +122,11 @@ fn merged(app: &WorkerApp, live: Option<&WorkerApp>) -> WorkerApp {
     merged
 }
 
-/// What the operator knows: its own image, as the app's pods have it or the operator's, and the LimitRanges.
+/// What the operator knows: its own image, as the app's pods have it or the operator's, the LimitRanges, and who guards pods already.
 async fn facts(cluster: &Cluster, namespace: &str, name: &str, input: &Input) -> Result<Facts, Error> {
     let mut facts = input.facts();
     facts.limit_ranges = cluster.limit_ranges(namespace).await?;
+    facts.foreign_budgets = cluster.foreign_budgets(namespace).await?;
     // Who may not see the operator still gets an answer, with this version's image in it.
     let operators = cluster.operators().await.unwrap_or_default();
     facts.operator_namespace = operators.first().and_then(kube::ResourceExt::namespace);

@@ -115,10 +115,10 @@ impl Cache {
         };
         let object = Arc::new(object);
         let former = state.objects.insert(object.key.clone(), Arc::clone(&object));
-        if matches!(self.kind.concern(), Concern::Labelled | Concern::Namespace) {
-            if let Some(former) = former.filter(|former| former.app != object.app) {
-                state.leave(&former);
-            }
+        if let Some(former) = former.filter(|former| former.app != object.app) {
+            state.leave(&former);
+        }
+        if self.kind.concern() == Concern::Labelled || object.app.is_namespace() {
             state.of_app.entry(object.app.clone()).or_default().insert(object.key.clone());
         }
         (object, change)

@@ -33,6 +33,11 @@ impl Key {
     pub fn of_namespace(namespace: &Arc<str>) -> Self {
         Self { namespace: Arc::clone(namespace), name: "".into() }
     }
+
+    /// Whether it stands for all apps of its namespace.
+    pub fn is_namespace(&self) -> bool {
+        self.name.is_empty()
+    }
 }
 
 impl fmt::Display for Key {
@@ -68,8 +73,8 @@ pub struct Claims {
 pub struct Object {
     /// Namespace and name.
     pub key: Key,
-    /// The app it belongs to: of the same name, or for a pod the one that its label names, or for a LimitRange all apps of
-    /// the namespace.
+    /// The app it belongs to: of the same name, or for a pod the one that its label names, or for a LimitRange or somebody
+    /// else's disruption budget all apps of the namespace.
     pub app: Key,
     /// `metadata.uid`.
     pub uid: Box<str>,
@@ -96,19 +101,22 @@ impl Object {
         let key =
             Key::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
         let instance = meta.labels.as_ref().and_then(|labels| labels.get(names::LABEL_INSTANCE));
-        let app = match (kind.concern(), instance) {
-            (Concern::Labelled, Some(instance)) => {
-                Key { namespace: Arc::clone(&key.namespace), name: instance.as_str().into() }
-            }
-            (Concern::Namespace, _) => Key::of_namespace(&key.namespace),
-            _ => key.clone(),
-        };
         let controller = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
         let controller = controller.map(|owner| Controller {
             kind: owner.kind.as_str().into(),
             name: owner.name.as_str().into(),
             uid: owner.uid.as_str().into(),
         });
+        let of_app =
+            controller.as_ref().is_some_and(|controller| *controller.kind == *Kind::WorkerApp.as_str());
+        let app = match (kind.concern(), instance) {
+            (Concern::Labelled, Some(instance)) => {
+                Key { namespace: Arc::clone(&key.namespace), name: instance.as_str().into() }
+            }
+            (Concern::Namespace, _) => Key::of_namespace(&key.namespace),
+            _ if kind.of_others_too() && !of_app => Key::of_namespace(&key.namespace),
+            _ => key.clone(),
+        };
         let uid: Box<str> = meta.uid.clone().unwrap_or_default().into();
         let resource_version: Box<str> = meta.resource_version.clone().unwrap_or_default().into();
         let generation = meta.generation.unwrap_or_default();

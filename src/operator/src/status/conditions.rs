@@ -212,6 +212,10 @@ fn ready(seen: &Seen<'_>) -> Verdict {
         Phase::Done if !matches!(rollout.condition("Available"), Some(("True", _))) => {
             told(Reason::PodsUnavailable)
         }
+        // All serve at this moment, and will not for long.
+        Phase::Done if trouble.is_some_and(|trouble| trouble.reason == Reason::OOMKilled) => {
+            told(Reason::OOMKilled)
+        }
         Phase::Done => {
             let workers = seen.workers.unwrap_or_default();
             let message = match rollout.wanted() {

@@ -1,10 +1,15 @@
 //! What keeps a container from running, in its own words, and what to do about it.
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus};
+use k8s_openapi::{
+    api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus},
+    jiff::{SignedDuration, Timestamp},
+};
 use workerapp_api::{condition::Reason, names};
 
 /// How much of a container's last words is passed on.
 const TAIL: usize = 300;
+/// The remedy where it doesn't suffice.
+const MORE_MEMORY: &str = "raise spec.resources.limits.memory, or lower the number of workers";
 /// How the supervisor's own lines begin.
 const SUPERVISOR: &str = "[workerapp]";
 
@@ -56,7 +61,7 @@ fn ended(pod: &str, container: &ContainerStatus, state: &ContainerState) -> Opti
         Some("OOMKilled") => (
             Reason::OOMKilled,
             format!(
-                "container {name} was killed since it used more memory than its limit{words}; raise spec.resources.limits.memory, or lower the number of workers"
+                "container {name} was killed since it used more memory than its limit{words}; {MORE_MEMORY}"
             ),
         ),
         Some("StartError" | "ContainerCannotRun") => {
@@ -68,6 +73,28 @@ fn ended(pod: &str, container: &ContainerStatus, state: &ContainerState) -> Opti
                 "container {name} ends with exit code {code} again and again{words}; see `kubectl logs {pod} -c {name} --previous`"
             ),
         ),
+    })
+}
+
+/// A container that runs again after it was killed for its memory, which it had filled within `soon` of its start, and less than that
+/// before `now`; not the first time.
+pub(super) fn memory_loop(
+    container: &ContainerStatus,
+    soon: SignedDuration,
+    now: Timestamp,
+) -> Option<(Reason, String)> {
+    let end = container.last_state.as_ref()?.terminated.as_ref()?;
+    let (started, finished) = (end.started_at.as_ref()?.0, end.finished_at.as_ref()?.0);
+    let looping = end.reason.as_deref() == Some("OOMKilled")
+        && container.restart_count >= 2
+        && finished.duration_since(started) < soon
+        && now.duration_since(finished) < soon;
+    let name = &container.name;
+    looping.then(|| {
+        let message = format!(
+            "container {name} is killed again and again since it uses more memory than its limit, and serves only in between; {MORE_MEMORY}"
+        );
+        (Reason::OOMKilled, message)
     })
 }
 

@@ -21,7 +21,11 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use workerapp_api::{Condition, WorkerApp, WorkerAppStatus, condition::ConditionType, names};
+use workerapp_api::{
+    Condition, WorkerApp, WorkerAppStatus,
+    condition::{ConditionType, Reason},
+    names,
+};
 use workerapp_plan::{Pause, Plan};
 
 use crate::{
@@ -35,6 +39,9 @@ use crate::{
 use conditions::{Autoscaler, Scaled, Seen, Verdict};
 use pods::{Pod, Trouble};
 use rollout::Rollout;
+
+/// When pods are looked at again whose containers were killed.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
 /// Just the status of a WorkerApp whose spec may be unreadable.
 #[derive(Default, Deserialize)]
@@ -70,13 +77,17 @@ pub(crate) struct Told {
 pub(crate) async fn update(context: &Context, look: &Look<'_>) -> Told {
     let rollout: Option<Rollout> = look.applied.get(Kind::Deployment).and_then(|object| object.read().ok());
     let pods = pods::read(&context.caches[Kind::Pod].of_app(&look.object.key));
-    let trouble = pods::worst(&pods, rollout.as_ref().and_then(Rollout::newest));
+    let trouble = pods::worst(&pods, rollout.as_ref().and_then(Rollout::newest), Timestamp::now());
     let unready = trouble.as_ref().and_then(|trouble| trouble.unready.as_ref());
     let heard = context.inquiries.hear(&look.object.key, unready, look.probe).await;
     let trouble = trouble.map(|trouble| trouble.explained(heard.words.as_deref(), heard.lasting));
 
+    // Nothing tells that a container has not been killed for a while.
+    let killed = trouble.as_ref().is_some_and(|trouble| trouble.reason == Reason::OOMKilled);
+    let again = heard.again.or_else(|| killed.then_some(LOOK_AGAIN));
+
     let found = Found { rollout, pods, trouble };
-    Told { news: tell(context, look, &found).await, again: heard.again }
+    Told { news: tell(context, look, &found).await, again }
 }
 
 async fn tell(context: &Context, look: &Look<'_>, found: &Found) -> Result<bool, Error> {

@@ -5,13 +5,17 @@ use std::{net::IpAddr, sync::Arc};
 use k8s_openapi::{
     api::core::v1::{ContainerStatus, PodStatus},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    jiff::Timestamp,
+    jiff::{SignedDuration, Timestamp},
 };
 use serde::Deserialize;
 use workerapp_api::condition::Reason;
 
 use super::container;
 use crate::cache::Object;
+
+/// A container that ran out of memory so soon after its start, and so short a time ago, is taken to do so again: after as long without
+/// an end Kubernetes, too, forgets the ones before.
+const LOOP: SignedDuration = SignedDuration::from_mins(10);
 
 /// What the operator reads of a pod.
 #[derive(Debug, Default, Deserialize)]
@@ -59,9 +63,9 @@ pub(crate) fn host_address(pods: &[Pod]) -> Option<IpAddr> {
     running.filter_map(|pod| pod.status.host_ip.as_ref()?.parse().ok()).min()
 }
 
-/// The worst trouble among `pods`, with the number of pods that have it; `newest` is the `ReplicaSet` of the newest template.
-pub(crate) fn worst(pods: &[Pod], newest: Option<&str>) -> Option<Trouble> {
-    let troubles: Vec<_> = pods.iter().filter_map(|pod| Some((pod, trouble(pod, newest)?))).collect();
+/// The worst trouble among `pods` at `now`, with the number of pods that have it; `newest` is the `ReplicaSet` of the newest template.
+pub(crate) fn worst(pods: &[Pod], newest: Option<&str>, now: Timestamp) -> Option<Trouble> {
+    let troubles: Vec<_> = pods.iter().filter_map(|pod| Some((pod, trouble(pod, newest, now)?))).collect();
     // What says most about why nothing works comes first, then what the newest template brought.
     let rank = |pod: &Pod, trouble: &Trouble| (severity(trouble.reason), pod.is_of(newest));
     let (pod, worst) = troubles.iter().max_by(|(pod, trouble), (other_pod, other)| {
@@ -128,9 +132,11 @@ impl Pod {
     }
 }
 
-fn trouble(pod: &Pod, newest: Option<&str>) -> Option<Trouble> {
+fn trouble(pod: &Pod, newest: Option<&str>, now: Timestamp) -> Option<Trouble> {
     if condition(pod, "Ready").is_some_and(|(status, _)| status == "True") {
-        return None;
+        // It serves until it has filled its memory once more.
+        let mut containers = pod.status.container_statuses.iter().flatten();
+        return containers.find_map(|one| container::memory_loop(one, LOOP, now)).map(Trouble::hard);
     }
     let containers = || {
         let init = pod.status.init_container_statuses.iter().flatten();
@@ -182,7 +188,9 @@ fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<(&'a str, &'a str)> {
 mod tests {
     use serde_json::json;
 
-    use super::{Pod, worst};
+    use super::{Pod, SignedDuration, Timestamp, worst};
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn pod(status: &serde_json::Value) -> Pod {
         serde_json::from_value(json!({"metadata": {"name": "p"}, "status": status})).unwrap()
@@ -240,7 +248,7 @@ mod tests {
                 "pod p: container app runs and is not ready; its log: `kubectl logs p -c app`",
             ),
         ] {
-            let trouble = worst(&[pod(&status)], None).unwrap().explained(None, false);
+            let trouble = worst(&[pod(&status)], None, NOW).unwrap().explained(None, false);
             assert_eq!(trouble.reason.as_str(), reason);
             assert!(trouble.message.contains(words), "{}", trouble.message);
         }
@@ -252,7 +260,27 @@ mod tests {
             "imageID": "", "ready": true, "restartCount": 1, "lastState": {"terminated": {"exitCode": 1}}}]});
         let starting = json!({"initContainerStatuses": [{"name": "workerapp-install", "image": "a", "imageID": "", "ready": false,
             "restartCount": 0, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]});
-        assert_eq!(worst(&[pod(&ready), pod(&starting)], None), None);
+        assert_eq!(worst(&[pod(&ready), pod(&starting)], None, NOW), None);
+    }
+
+    #[test]
+    fn a_pod_that_serves_between_one_end_and_the_next_is_trouble_if_it_runs_out_of_memory_again_and_again() {
+        let ended = |reason: &str, restarts: i32, started: i64, finished: i64| {
+            let at = |minutes: i64| (NOW - SignedDuration::from_mins(minutes)).to_string();
+            let last = json!({"exitCode": 137, "reason": reason, "startedAt": at(started), "finishedAt": at(finished)});
+            let pod = pod(
+                &json!({"conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": [{"name": "app",
+                "image": "a", "imageID": "", "ready": true, "restartCount": restarts, "state": {"running": {}},
+                "lastState": {"terminated": last}}]}),
+            );
+            worst(&[pod], None, NOW).map(|trouble| trouble.message)
+        };
+        let told = ended("OOMKilled", 2, 5, 1).unwrap();
+        assert!(told.contains("pod p: container app is killed again and again"), "{told}");
+        assert_eq!(ended("OOMKilled", 1, 5, 1), None, "once is no loop");
+        assert_eq!(ended("OOMKilled", 9, 60, 1), None, "it ran for an hour");
+        assert_eq!(ended("OOMKilled", 9, 25, 20), None, "it has run for 20 minutes since");
+        assert_eq!(ended("Error", 9, 5, 1), None, "that is for the app's own alerts");
     }
 
     #[test]
@@ -269,7 +297,7 @@ mod tests {
             .unwrap()
         };
         let pods = [pod("a", "old", "2025-12-31T23:00:00Z"), pod("b", "new", "2026-01-01T00:00:07Z")];
-        let trouble = worst(&pods, Some("new")).unwrap();
+        let trouble = worst(&pods, Some("new"), NOW).unwrap();
         let unready = trouble.unready.clone().unwrap();
         assert!(unready.newest && unready.uid == "b", "{unready:?}");
         assert_eq!(unready.since, "2026-01-01T00:00:07Z".parse().ok());
@@ -278,7 +306,7 @@ mod tests {
             trouble.explained(Some("worker 0 listens on port 8080"), true).message,
             "2 of 2 pods, such as b: container app runs and is not ready: worker 0 listens on port 8080; its log: `kubectl logs b -c app`"
         );
-        let old = worst(&pods[..1], Some("new")).unwrap().unready.unwrap();
+        let old = worst(&pods[..1], Some("new"), NOW).unwrap().unready.unwrap();
         assert!(!old.newest);
         assert_eq!(old.since, "2026-01-01T00:00:00Z".parse().ok(), "the end of its readiness");
     }
