@@ -43,6 +43,30 @@ pub enum Error {
         /// What is.
         allowed: &'static str,
     },
+    /// A file with certificate authorities can't be used.
+    #[error("the certificate authorities in {file}: {why}")]
+    Authorities {
+        /// As it was given.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// This machine trusts nobody, so that no certificate could be checked.
+    #[error(
+        "this machine has no certificate authorities{why}: name a file with --ca, or check no certificate with --insecure"
+    )]
+    NoAuthorities {
+        /// What was tried, in words, or nothing.
+        why: String,
+    },
+    /// TLS can't be set up.
+    #[error("TLS can't be set up for {host}: {why}")]
+    Tls {
+        /// The server's name.
+        host: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The warm-up ended without an answer, so there is nothing to measure.
     #[error(
         "the warm-up of {warm_up:?} got no answer to {sent} requests{why}; is the server up, and is that long enough?"
@@ -79,7 +103,9 @@ pub enum Failure {
     ClosedEarly,
     /// No complete answer in time.
     Timeout,
-    /// An answer that breaks HTTP/1.1.
+    /// No TLS came about: the certificate isn't trusted, no common version, no HTTP/2, …
+    Tls,
+    /// An answer that breaks HTTP.
     BadResponse,
     /// A complete answer with a status other than 2xx.
     Status,
@@ -87,13 +113,14 @@ pub enum Failure {
 
 impl Failure {
     /// All kinds, in the order in which results list them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Refused,
         Self::Unreachable,
         Self::Local,
         Self::Reset,
         Self::ClosedEarly,
         Self::Timeout,
+        Self::Tls,
         Self::BadResponse,
         Self::Status,
     ];
@@ -107,8 +134,23 @@ impl Failure {
             Self::Reset => "reset",
             Self::ClosedEarly => "closed early",
             Self::Timeout => "timeout",
+            Self::Tls => "TLS",
             Self::BadResponse => "bad response",
             Self::Status => "not 2xx",
         }
+    }
+}
+
+/// A failure, and what there is to say of it beyond its kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) kind: Failure,
+    /// In the words of whoever noticed it.
+    pub(crate) why: Option<String>,
+}
+
+impl From<Failure> for Fault {
+    fn from(kind: Failure) -> Self {
+        Self { kind, why: None }
     }
 }

@@ -1,4 +1,4 @@
-//! A load engine for HTTP/1.1, and what it takes to compare servers truthfully.
+//! A load engine for HTTP/1.1 and HTTP/2, with TLS and without, and what it takes to compare servers truthfully.
 //!
 //! # Modes
 //! - [`Load::Capacity`], a closed loop: each connection sends its next request when the answer to the one before is there.
@@ -11,6 +11,7 @@
 //! # How it works
 //! [`run`] starts threads with a reactor each ([`engine`]) that share nothing while they run. Requests are built
 //! beforehand ([`request`]); of answers only the framing is looked at ([`response`]), bodies are counted and thrown away.
+//! What is spoken is part of the plan and never negotiated: two runs of a plan are alike. [`tls`] says who is trusted.
 //! [`schedule`] says when a request is due, [`record`] counts, [`report`] is the outcome.
 //!
 //! # From runs to a result
@@ -48,12 +49,14 @@ pub mod schedule;
 pub mod search;
 pub mod statistics;
 pub mod target;
+pub mod tls;
 pub mod values;
 
 pub use engine::{Control, Stop, Watched, run, run_watched};
 pub use error::{Error, Failure};
-pub use plan::{Load, Plan};
+pub use plan::{Load, Plan, Protocol};
 pub use report::Report;
 pub use request::{Request, Template};
 pub use schedule::Arrivals;
 pub use target::Target;
+pub use tls::{Tls, Trust};

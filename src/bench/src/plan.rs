@@ -3,6 +3,9 @@
 use crate::error::Error;
 use crate::request::Request;
 use crate::schedule::{Arrivals, Pace, Schedule};
+use crate::tls::Tls;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -36,6 +39,28 @@ impl Load {
     }
 }
 
+/// What is spoken with the server. It is never chosen by itself: a run says which.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Protocol {
+    /// HTTP/1.1: one request at a time on a connection.
+    #[default]
+    #[serde(rename = "HTTP/1.1")]
+    Http1,
+    /// HTTP/2, without TLS by prior knowledge: several requests at a time on a connection, as streams.
+    #[serde(rename = "HTTP/2")]
+    Http2,
+}
+
+impl Protocol {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http1 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2",
+        }
+    }
+}
+
 /// A run.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -43,6 +68,12 @@ pub struct Plan {
     pub addresses: Vec<SocketAddr>,
     /// What is sent; connections take them in turn.
     pub requests: Vec<Request>,
+    /// What is spoken; the requests must be built for it.
+    pub protocol: Protocol,
+    /// HTTP/2: the most requests at a time on each connection.
+    pub streams: usize,
+    /// With TLS: who is trusted, and the server's name.
+    pub tls: Option<Tls>,
     /// Closed or open loop.
     pub load: Load,
     /// Connections of all threads together. In an open loop, or with a connection per request, the most at one time.
@@ -64,6 +95,8 @@ pub struct Plan {
 
 /// More is no load that one machine makes.
 const MOST_PER_SECOND: f64 = 1e8;
+/// HTTP/2 servers allow a hundred or so.
+const MOST_STREAMS: usize = 10_000;
 /// More need more addresses than a machine has.
 const MOST_CONNECTIONS: usize = 1_000_000;
 const LONGEST: Duration = Duration::from_hours(7 * 24);
@@ -82,6 +115,9 @@ impl Plan {
         Self {
             addresses,
             requests: vec![request],
+            protocol: Protocol::Http1,
+            streams: 1,
+            tls: None,
             load: Load::Capacity,
             connections: 64,
             threads: 1,
@@ -95,6 +131,7 @@ impl Plan {
 
     /// Looks for what makes no sense.
     pub fn check(&self) -> Result<(), Error> {
+        self.check_protocol()?;
         let rates: &[(&'static str, f64)] = match &self.load {
             Load::Capacity => &[],
             Load::Rate { per_second, .. } => &[("rate", *per_second)],
@@ -127,6 +164,26 @@ impl Plan {
         } else if self.timeout.is_zero() || self.timeout > LONGEST {
             let why = "it must be above 0, or no request could succeed, and at most a week";
             Err(wrong("timeout", &seconds(self.timeout), why))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn check_protocol(&self) -> Result<(), Error> {
+        let http2 = self.protocol == Protocol::Http2;
+        if self.streams == 0 || self.streams > MOST_STREAMS {
+            Err(wrong("streams", &self.streams, "from 1 to 10,000 are possible"))
+        } else if self.streams > 1 && !http2 {
+            Err(wrong("streams", &self.streams, "HTTP/1.1 has one at a time; more need HTTP/2"))
+        } else if self.streams > 1 && !self.keep_alive {
+            let why = "a connection for each request has one; keep connections, or take 1";
+            Err(wrong("streams", &self.streams, why))
+        } else if self.requests.iter().any(|request| request.message.is_some() != http2) {
+            Err(wrong(
+                "requests",
+                &"for another version of HTTP",
+                "they must be built for the plan's protocol",
+            ))
         } else {
             Ok(())
         }
@@ -167,6 +224,10 @@ mod tests {
         let ramp = |from, to| Load::Ramp { from, to, arrivals: Arrivals::Even };
         let rate = |per_second| Load::Rate { per_second, arrivals: Arrivals::Even };
         for (plan, why) in [
+            (Plan { streams: 0, ..plan() }, "streams: \"0\""),
+            (Plan { streams: 2, ..plan() }, "HTTP/1.1 has one at a time"),
+            (Plan { streams: 2, keep_alive: false, protocol: Protocol::Http2, ..plan() }, "keep connections"),
+            (Plan { protocol: Protocol::Http2, ..plan() }, "requests"),
             (Plan { addresses: vec![], ..plan() }, "address"),
             (Plan { requests: vec![], ..plan() }, "request"),
             (Plan { threads: 0, ..plan() }, "thread"),

@@ -21,6 +21,8 @@ pub struct Report {
     pub counts: Counts,
     /// Failed requests by kind; only kinds that occurred.
     pub failures: BTreeMap<Failure, u64>,
+    /// Why the first request failed that did, in words, where there is more to say than its kind.
+    pub fault: Option<String>,
     /// Latencies of good answers in microseconds.
     pub latency: Histogram<u64>,
     /// What happened in each second.
@@ -43,6 +45,7 @@ impl Report {
             warm_up_answers: 0,
             counts: Counts::default(),
             failures: BTreeMap::new(),
+            fault: None,
             latency: histogram()?,
             seconds: Vec::new(),
             connections: Vec::new(),
@@ -149,7 +152,7 @@ pub fn quantile_name(quantile: f64) -> String {
 
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut all = serializer.serialize_struct("Report", 13)?;
+        let mut all = serializer.serialize_struct("Report", 14)?;
         all.serialize_field("elapsed_seconds", &self.elapsed.as_secs_f64())?;
         all.serialize_field("partial", &self.partial)?;
         all.serialize_field("warm_up_answers", &self.warm_up_answers)?;
@@ -157,6 +160,7 @@ impl Serialize for Report {
         all.serialize_field("in_flight", &self.in_flight())?;
         all.serialize_field("counts", &self.counts)?;
         all.serialize_field("failures", &self.failures)?;
+        all.serialize_field("fault", &self.fault)?;
         all.serialize_field("latency_ms", &Latencies(self))?;
         all.serialize_field("seconds", &self.seconds)?;
         all.serialize_field("connections", &self.connections)?;

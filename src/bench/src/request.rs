@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::target::Target;
+use bytes::Bytes;
 
 /// What a request is made of, beside its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,14 +21,26 @@ impl Default for Template {
     }
 }
 
+/// Of HTTP/1.1 alone, RFC 9113 § 8.2.2; the rest of them is refused for both versions.
+const NOT_IN_HTTP2: [&str; 3] = ["keep-alive", "proxy-connection", "upgrade"];
+
 /// The bytes of a request and what matters for its answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Request {
     pub(crate) bytes: Box<[u8]>,
     /// The answer has no body.
     pub(crate) head: bool,
     /// May be sent again if the server closed the connection without a word.
     pub(crate) idempotent: bool,
+    /// As HTTP/2 has it, if it was built for that.
+    pub(crate) message: Option<Message>,
+}
+
+/// A request of HTTP/2.
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    pub(crate) head: http::Request<()>,
+    pub(crate) body: Bytes,
 }
 
 impl Template {
@@ -71,7 +84,37 @@ impl Template {
         bytes.extend_from_slice(b"\r\n");
         bytes.extend_from_slice(&self.body);
         let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"].contains(&self.method.as_str());
-        Ok(Request { bytes: bytes.into(), head: self.method == "HEAD", idempotent })
+        Ok(Request { bytes: bytes.into(), head: self.method == "HEAD", idempotent, message: None })
+    }
+
+    /// Builds the request for HTTP/2.
+    pub fn build_http2(&self, target: &Target) -> Result<Request, Error> {
+        // What is wrong in one version is wrong in the other.
+        let request = self.build(target, true)?;
+        let is = |name: &str, other: &str| name.eq_ignore_ascii_case(other);
+        let own = self.headers.iter().find(|(name, _)| is(name, "host"));
+        let authority = own.map_or(target.authority.as_str(), |(_, value)| value);
+        let scheme = if target.tls { "https" } else { "http" };
+        let mut head = http::Request::builder()
+            .version(http::Version::HTTP_2)
+            .method(self.method.as_str())
+            .uri(format!("{scheme}://{authority}{}", target.path));
+        for (name, value) in self.headers.iter().filter(|(name, _)| !is(name, "host")) {
+            if NOT_IN_HTTP2.iter().any(|old| is(name, old)) {
+                let why = "HTTP/2 has no such header";
+                return Err(Error::Request { part: "header", value: name.clone(), why });
+            }
+            head = head.header(name.as_str(), value.as_str());
+        }
+        if !self.body.is_empty() {
+            head = head.header("content-length", self.body.len());
+        }
+        let head = head.body(()).map_err(|_| Error::Request {
+            part: "URL or headers",
+            value: format!("{authority}{}", target.path),
+            why: "HTTP/2 can't carry them",
+        })?;
+        Ok(Request { message: Some(Message { head, body: Bytes::from(self.body.clone()) }), ..request })
     }
 }
 
@@ -104,6 +147,22 @@ mod tests {
             text(&template, true),
             "POST /a?b=c HTTP/1.1\r\nHOST: shop\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"
         );
+    }
+
+    #[test]
+    fn what_is_sent_in_http_2() {
+        let target = Target::parse("https://shop:8443/a?b=c").unwrap();
+        let mut template = Template { method: "POST".into(), body: b"hello".to_vec(), ..Template::default() };
+        template.headers = vec![("X-A".into(), "1".into()), ("Host".into(), "other".into())];
+        let message = template.build_http2(&target).unwrap().message.unwrap();
+        assert_eq!(message.head.uri(), "https://other/a?b=c");
+        assert_eq!(message.head.headers().len(), 2, "{:?}", message.head.headers());
+        assert_eq!(
+            (&message.head.headers()["content-length"], message.body.len()),
+            (&"5".parse().unwrap(), 5)
+        );
+        template.headers = vec![("Keep-Alive".into(), "5".into())];
+        assert!(template.build_http2(&target).unwrap_err().to_string().contains("HTTP/2 has no such header"));
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use crate::error::Error;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// A URL, taken apart. HTTP without TLS.
+/// A URL, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
+    /// `https`.
+    pub tls: bool,
     /// Name or address, an IPv6 address without its brackets.
     pub host: String,
     /// TCP port.
@@ -17,19 +19,17 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads `http://host:port/path?query`; the scheme, the port (80) and the path (/) may be missing.
+    /// Reads `http://host:port/path?query`, or `https`; the scheme (`http`), the port (80 or 443) and the path (/) may be missing.
     pub fn parse(url: &str) -> Result<Self, Error> {
         let wrong = |why| Error::Url { url: url.to_owned(), why };
         if url.chars().any(|c| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
             return Err(wrong("it has a space or another character that must be escaped"));
         }
-        let rest = match url.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return Err(wrong("TLS is not supported"));
-            }
-            Some(_) => return Err(wrong("only http:// is supported")),
-            None => url,
+        let (tls, rest) = match url.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
+            Some(_) => return Err(wrong("only http:// and https:// are supported")),
+            None => (false, url),
         };
         let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
         let (authority, path) = match rest.find(['/', '?']) {
@@ -39,13 +39,13 @@ impl Target {
         if authority.contains('@') {
             return Err(wrong("a user name does not belong there; send a header"));
         }
-        let (host, port) =
-            split_port(authority).ok_or_else(|| wrong("its port is not a number from 1 to 65535"))?;
+        let (host, port) = split_port(authority, if tls { 443 } else { 80 })
+            .ok_or_else(|| wrong("its port is not a number from 1 to 65535"))?;
         if host.is_empty() {
             return Err(wrong("it names no host"));
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { host: host.to_owned(), port, path, authority: authority.to_owned() })
+        Ok(Self { tls, host: host.to_owned(), port, path, authority: authority.to_owned() })
     }
 
     /// The addresses that the host has now; at least one.
@@ -56,19 +56,19 @@ impl Target {
     }
 }
 
-/// Host and port; `None` if the port is none.
-fn split_port(authority: &str) -> Option<(&str, u16)> {
+/// Host and port, the usual one if none is given; `None` if the port is none.
+fn split_port(authority: &str, usual: u16) -> Option<(&str, u16)> {
     let port = |text: &str| text.parse().ok().filter(|port| *port != 0);
     if let Some(inside) = authority.strip_prefix('[') {
         let (host, after) = inside.split_once(']')?;
         return match after.strip_prefix(':') {
             Some(text) => Some((host, port(text)?)),
-            None => after.is_empty().then_some((host, 80)),
+            None => after.is_empty().then_some((host, usual)),
         };
     }
     match authority.split_once(':') {
         Some((host, text)) => Some((host, port(text)?)),
-        None => Some((authority, 80)),
+        None => Some((authority, usual)),
     }
 }
 
@@ -79,6 +79,8 @@ mod tests {
     #[test]
     fn urls_that_work() {
         for (url, host, port, path, authority) in [
+            ("https://shop/x", "shop", 443, "/x", "shop"),
+            ("HTTPS://[::1]:8443", "::1", 8443, "/", "[::1]:8443"),
             ("http://127.0.0.1:3000/", "127.0.0.1", 3000, "/", "127.0.0.1:3000"),
             ("127.0.0.1:3000", "127.0.0.1", 3000, "/", "127.0.0.1:3000"),
             ("HTTP://shop", "shop", 80, "/", "shop"),
@@ -87,7 +89,9 @@ mod tests {
             ("http://[::1]:8080/x", "::1", 8080, "/x", "[::1]:8080"),
             ("http://[::1]", "::1", 80, "/", "[::1]"),
         ] {
-            let wanted = Target { host: host.into(), port, path: path.into(), authority: authority.into() };
+            let tls = url.to_ascii_lowercase().starts_with("https");
+            let wanted =
+                Target { tls, host: host.into(), port, path: path.into(), authority: authority.into() };
             assert_eq!(Target::parse(url).unwrap(), wanted, "{url}");
         }
     }
@@ -98,8 +102,8 @@ mod tests {
             ("", "no host"),
             ("http://", "no host"),
             ("http://:80/", "no host"),
-            ("https://shop", "TLS"),
-            ("ftp://shop", "only http"),
+            ("ftp://shop", "only http:// and https://"),
+            ("https://shop:0", "port"),
             ("http://shop:0", "port"),
             ("http://shop:65536", "port"),
             ("http://shop:x", "port"),

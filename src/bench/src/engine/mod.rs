@@ -1,14 +1,21 @@
 //! Threads with a reactor each, and what starts and ends them together.
 
-mod connection;
 mod cpu;
+mod exchange;
+mod http1;
+mod http2;
 mod poller;
 mod reactor;
+mod session;
+mod stream;
+mod wire;
 
 use crate::error::{Error, Failure};
-use crate::plan::Plan;
+use crate::plan::{Plan, Protocol};
 use crate::record::Record;
 use crate::report::Report;
+use http1::Http1;
+use http2::Http2;
 use reactor::Reactor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -151,6 +158,8 @@ struct Outcome {
     record: Record,
     warm_up: Progress,
     warm_up_failures: [u64; Failure::ALL.len()],
+    /// Why the first request failed that did, where there is more to say than its kind.
+    fault: Option<String>,
     stopped: Option<Instant>,
 }
 
@@ -165,7 +174,14 @@ pub fn run(plan: &Plan, control: &Control) -> Result<Report, Error> {
         let threads: Vec<_> = (0..plan.threads)
             .map(|number| {
                 thread::Builder::new().name(format!("load-{number}")).spawn_scoped(scope, move || {
-                    let outcome = Reactor::new(plan, control, times, number).and_then(Reactor::run);
+                    let outcome = match plan.protocol {
+                        Protocol::Http1 => {
+                            Reactor::<Http1>::new(plan, control, times, number).and_then(Reactor::run)
+                        }
+                        Protocol::Http2 => {
+                            Reactor::<Http2>::new(plan, control, times, number).and_then(Reactor::run)
+                        }
+                    };
                     // Half of the load would be a result that misleads.
                     outcome.inspect_err(|_| control.abort())
                 })
@@ -194,6 +210,7 @@ pub fn run(plan: &Plan, control: &Control) -> Result<Report, Error> {
 
 fn finish(plan: &Plan, times: Times, outcomes: Vec<Outcome>, interrupted: bool) -> Result<Report, Error> {
     let sum = |part: fn(&Outcome) -> u64| outcomes.iter().map(part).sum::<u64>();
+    let fault = outcomes.iter().find_map(|outcome| outcome.fault.clone());
     let warm_up_answers = sum(|outcome| outcome.warm_up.answered);
     if !plan.warm_up.is_zero() && warm_up_answers == 0 && !interrupted {
         let mut why = String::new();
@@ -203,6 +220,9 @@ fn finish(plan: &Plan, times: Times, outcomes: Vec<Outcome>, interrupted: bool) 
                 let separator = if why.is_empty() { " (" } else { ", " };
                 why = format!("{why}{separator}{}: {count}", kind.name());
             }
+        }
+        if let Some(fault) = fault {
+            push!(why, "; the first: {fault}");
         }
         if !why.is_empty() {
             why.push(')');
@@ -216,5 +236,6 @@ fn finish(plan: &Plan, times: Times, outcomes: Vec<Outcome>, interrupted: bool) 
     let records = outcomes.into_iter().map(|outcome| outcome.record).collect();
     let mut report = Report::merge(records, elapsed, stopped.is_some())?;
     report.warm_up_answers = warm_up_answers;
+    report.fault = fault;
     Ok(report)
 }

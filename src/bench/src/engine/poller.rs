@@ -18,7 +18,8 @@ pub(super) struct Poller {
 /// A socket that has something to do.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ready {
-    pub(super) slot: usize,
+    /// Under which it is watched.
+    pub(super) key: usize,
     /// It can be read, or has failed.
     pub(super) readable: bool,
 }
@@ -27,8 +28,8 @@ fn flags(write: bool) -> EventFlags {
     if write { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN }
 }
 
-fn data(slot: usize) -> EventData {
-    EventData::new_u64(u64::try_from(slot).unwrap_or(u64::MAX))
+fn data(key: usize) -> EventData {
+    EventData::new_u64(u64::try_from(key).unwrap_or(u64::MAX))
 }
 
 impl Poller {
@@ -36,12 +37,12 @@ impl Poller {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(BATCH) })
     }
 
-    pub(super) fn add(&self, socket: impl AsFd, slot: usize, write: bool) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, socket, data(slot), flags(write))?)
+    pub(super) fn add(&self, socket: impl AsFd, key: usize, write: bool) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, socket, data(key), flags(write))?)
     }
 
-    pub(super) fn change(&self, socket: impl AsFd, slot: usize, write: bool) -> io::Result<()> {
-        Ok(epoll::modify(&self.epoll, socket, data(slot), flags(write))?)
+    pub(super) fn change(&self, socket: impl AsFd, key: usize, write: bool) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, socket, data(key), flags(write))?)
     }
 
     /// Waits, to the microsecond. A signal ends it with nothing.
@@ -62,6 +63,6 @@ impl Poller {
         let event = self.events.get(n)?;
         let (flags, data) = (event.flags, event.data);
         let readable = flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP);
-        Some(Ready { slot: usize::try_from(data.u64()).ok()?, readable })
+        Some(Ready { key: usize::try_from(data.u64()).ok()?, readable })
     }
 }

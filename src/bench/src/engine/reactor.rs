@@ -1,10 +1,9 @@
-//! One thread's loop: begins requests when they are due, reads answers, notices what takes too long.
+//! One thread's loop: begins requests when they are due, takes note of answers, notices what takes too long.
 
-use super::connection::{Connection, Read, State};
 use super::cpu::CpuMeter;
-use super::poller::{Poller, Ready};
+use super::wire::{Again, Hub, News, Wire};
 use super::{Control, Outcome, Progress, Times};
-use crate::error::{Error, Failure};
+use crate::error::{Error, Failure, Fault};
 use crate::plan::Plan;
 use crate::record::{LATE, Record};
 use crate::response::Answer;
@@ -16,56 +15,78 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(10);
 /// Arrivals that may wait for a connection; more are dropped, so that memory is bounded.
 const MOST_WAITING: usize = 1 << 20;
-const BUFFER: usize = 64 << 10;
 
-pub(super) struct Reactor<'a> {
+/// A place for one request: a connection, or with HTTP/2 a stream of one.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    busy: bool,
+    /// Its request's latency counts from here.
+    planned: Instant,
+    /// Then the request has failed.
+    deadline: Instant,
+    /// Which of the plan's requests, modulo their number.
+    request: usize,
+    /// It was sent before, and the server did nothing with it.
+    repeated: bool,
+    /// Where its last worker stands in the list of workers.
+    worker: usize,
+}
+
+pub(super) struct Reactor<'a, W> {
     plan: &'a Plan,
     control: &'a Control,
     times: Times,
     /// `None` in a closed loop.
     schedule: Option<Schedule>,
-    poller: Poller,
-    connections: Vec<Connection>,
-    /// Open loop: connections without a request, the one that has had none for longest first, so that all are used alike.
+    hub: Hub<'a>,
+    wire: W,
+    slots: Vec<Slot>,
+    connections: usize,
+    /// Open loop: slots without a request, the one that has had none for longest first, so that all are used alike.
     idle: VecDeque<usize>,
-    /// Open loop: planned times of arrivals that found no connection.
+    /// Open loop: planned times of arrivals that found no slot.
     waiting: VecDeque<Instant>,
-    /// Closed loop: connections and when they begin their next request.
+    /// Closed loop: slots and when they begin their next request.
     resting: VecDeque<(Instant, usize)>,
-    /// Connections with a request.
+    /// Slots with a request.
     busy: usize,
     record: Record,
     warm_up: Progress,
     warm_up_failures: [u64; Failure::ALL.len()],
+    /// Why the first request failed that did, where there is more to say than its kind.
+    fault: Option<String>,
     /// What `control` hasn't been told yet.
     untold: Progress,
-    buffer: Vec<u8>,
 }
 
-impl<'a> Reactor<'a> {
+impl<'a, W: Wire> Reactor<'a, W> {
     pub(super) fn new(
         plan: &'a Plan,
         control: &'a Control,
         times: Times,
         thread: usize,
     ) -> Result<Self, Error> {
-        let count = plan.connections_of(thread);
+        let connections = plan.connections_of(thread);
+        let count = connections * plan.streams;
         let schedule = plan.schedule_of(thread);
         let before: usize = (0..thread).map(|thread| plan.connections_of(thread)).sum();
+        let addresses = plan.addresses.iter().copied().cycle().skip(before).take(connections).collect();
+        let slot = |number| Slot {
+            busy: false,
+            planned: times.begin,
+            deadline: times.begin,
+            request: before + number,
+            repeated: false,
+            worker: 0,
+        };
         Ok(Self {
             plan,
             control,
             times,
-            poller: Poller::new().map_err(Error::Thread)?,
-            connections: plan
-                .addresses
-                .iter()
-                .cycle()
-                .enumerate()
-                .skip(before)
-                .take(count)
-                .map(|(number, address)| Connection::new(*address, number, times.begin))
-                .collect(),
+            hub: Hub::new(plan)?,
+            wire: W::new(addresses, plan),
+            slots: (0..count).map(slot).collect(),
+            connections,
             idle: if schedule.is_some() { (0..count).collect() } else { VecDeque::new() },
             waiting: VecDeque::new(),
             resting: if schedule.is_some() {
@@ -75,11 +96,11 @@ impl<'a> Reactor<'a> {
             },
             schedule,
             busy: 0,
-            record: Record::new(count)?,
+            record: Record::new(connections)?,
             warm_up: Progress::default(),
             warm_up_failures: [0; Failure::ALL.len()],
+            fault: None,
             untold: Progress::default(),
-            buffer: vec![0; BUFFER],
         })
     }
 
@@ -107,14 +128,21 @@ impl<'a> Reactor<'a> {
                 }
             }
             self.dispatch(now);
+            self.settle();
             if now >= next_tick {
                 self.tick(now);
                 next_tick = now + tick;
             }
-            let found = self.poller.wait(self.pause(next_tick)).map_err(Error::Thread)?;
+            let pause = self.pause(next_tick);
+            let found = self.hub.poller.wait(pause).map_err(Error::Thread)?;
             for n in 0..found {
-                if let Some(ready) = self.poller.get(n) {
-                    self.ready(ready);
+                if let Some(ready) = self.hub.poller.get(n) {
+                    self.wire.ready(&mut self.hub, ready);
+                    let now = self.settle();
+                    // A batch may take long enough for the next to be late.
+                    if self.due().is_some_and(|due| due <= now) {
+                        self.dispatch(now);
+                    }
                 }
             }
         }
@@ -128,12 +156,16 @@ impl<'a> Reactor<'a> {
             record: self.record,
             warm_up: self.warm_up,
             warm_up_failures: self.warm_up_failures,
+            fault: self.fault,
             stopped,
         })
     }
 
     /// How long nothing is due.
     fn pause(&self, tick: Instant) -> Duration {
+        if !self.waiting.is_empty() && !self.idle.is_empty() {
+            return Duration::ZERO;
+        }
         let now = Instant::now();
         let mut wake = tick;
         for boundary in [self.times.measured, self.times.end] {
@@ -174,7 +206,7 @@ impl<'a> Reactor<'a> {
                 None => self.dropped(due),
             }
         }
-        // Connections become idle here when they can't even be opened.
+        // Slots become idle by themselves when their requests fail.
         while let (Some(due), Some(slot)) = (self.waiting.front().copied(), self.idle.front().copied()) {
             self.waiting.pop_front();
             self.idle.pop_front();
@@ -184,11 +216,11 @@ impl<'a> Reactor<'a> {
 
     /// Takes note of what has taken too long.
     fn tick(&mut self, now: Instant) {
-        for slot in 0..self.connections.len() {
-            let late =
-                |connection: &Connection| connection.state != State::Idle && connection.task.deadline <= now;
-            if self.connections.get(slot).is_some_and(late) {
-                self.fail(slot, Failure::Timeout);
+        for number in 0..self.slots.len() {
+            if self.slots.get(number).is_some_and(|slot| slot.busy && slot.deadline <= now) {
+                self.wire.cancel(&mut self.hub, number);
+                self.fail(number, &Failure::Timeout.into(), now);
+                self.settle();
             }
         }
         let timeout = self.plan.timeout;
@@ -235,69 +267,49 @@ impl<'a> Reactor<'a> {
         self.send(slot, planned, now, false);
     }
 
-    /// Sends the connection's request, for the first time or once more.
-    fn send(&mut self, slot: usize, planned: Instant, now: Instant, repeated: bool) {
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        let plan = self.plan;
-        let Some(request) = plan.requests.get(connection.task.request % plan.requests.len()) else { return };
-        let mut opened = Ok(());
-        if !connection.is_open() {
-            opened = connection.open(plan.keep_alive);
-            self.record.counts.opened += u64::from(now >= self.times.measured);
-        }
-        connection.assign(request, planned, now + plan.timeout, repeated);
-        if let Err(kind) = opened.and_then(|()| connection.write(&self.poller, slot, &request.bytes)) {
-            self.lost(slot, kind);
+    /// Sends the slot's request, for the first time or once more. What comes of it is news.
+    fn send(&mut self, number: usize, planned: Instant, now: Instant, repeated: bool) {
+        let Some(slot) = self.slots.get_mut(number) else { return };
+        let deadline = now + self.plan.timeout;
+        *slot = Slot { busy: true, planned, deadline, repeated, ..*slot };
+        let request = slot.request % self.plan.requests.len();
+        self.wire.send(&mut self.hub, number, request);
+        if self.hub.opened > 0 {
+            self.record.counts.opened += if now >= self.times.measured { self.hub.opened } else { 0 };
+            self.hub.opened = 0;
         }
     }
 
-    /// A socket has something to do.
-    fn ready(&mut self, Ready { slot, readable }: Ready) {
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        match connection.state {
-            State::Idle => {
-                // Nothing was asked, so this is the end of the connection, or bytes that nobody wants.
-                connection.close();
-                self.record.counts.closed_idle += u64::from(Instant::now() >= self.times.measured);
-                return;
-            }
-            State::Writing => {
-                let number = connection.task.request % self.plan.requests.len();
-                let Some(request) = self.plan.requests.get(number) else { return };
-                if let Err(kind) = connection.write(&self.poller, slot, &request.bytes) {
-                    return self.lost(slot, kind);
-                }
-                // It may answer before it has read everything.
-                if !readable {
-                    return;
+    /// Takes note of what the wire has to tell. The time at which it was told.
+    fn settle(&mut self) -> Instant {
+        let now = Instant::now();
+        while let Some((slot, news)) = self.hub.next_news() {
+            match news {
+                News::Answered(answer) => self.answered(slot, answer, now),
+                News::Failed(fault, again) => self.lost(slot, &fault, again, now),
+                News::ClosedIdle => {
+                    self.record.counts.closed_idle += u64::from(now >= self.times.measured);
                 }
             }
-            State::Reading => {}
         }
-        let mut received = 0;
-        let read = connection.read(&mut self.buffer, self.plan.worker_header.as_deref(), &mut received);
-        if Instant::now() >= self.times.measured {
-            self.record.counts.bytes_received += received;
+        if self.hub.received > 0 {
+            self.record.counts.bytes_received +=
+                if now >= self.times.measured { self.hub.received } else { 0 };
+            self.hub.received = 0;
         }
-        match read {
-            Read::More => {}
-            Read::Answer(answer) => self.answered(slot, answer),
-            Read::Failed(kind) => self.lost(slot, kind),
-        }
+        now
     }
 
     /// The answer is complete.
-    fn answered(&mut self, slot: usize, answer: Answer) {
-        let now = Instant::now();
+    fn answered(&mut self, number: usize, answer: Answer, now: Instant) {
         if !(200..300).contains(&answer.status) {
-            if !answer.keep_alive || !self.plan.keep_alive {
-                self.close(slot);
-            }
-            self.failed(slot, Failure::Status, now);
-            return self.free(slot, now);
+            self.failed(number, &Failure::Status.into(), now);
+            return self.free(number, now);
         }
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        let planned = connection.task.planned;
+        let Some(slot) = self.slots.get_mut(number) else { return };
+        slot.busy = false;
+        slot.request = slot.request.wrapping_add(1);
+        let planned = slot.planned;
         let measured = match self.schedule {
             Some(_) => planned >= self.times.measured,
             None => now >= self.times.measured && now < self.times.end,
@@ -305,79 +317,68 @@ impl<'a> Reactor<'a> {
         self.untold.answered += 1;
         if measured {
             let at = now.saturating_duration_since(self.times.measured);
-            self.record.answered(slot, answer, now.saturating_duration_since(planned), at);
+            let connection = number % self.connections;
+            self.record.answered(connection, answer, now.saturating_duration_since(planned), at);
             if self.plan.worker_header.is_some() {
-                self.record.worker(connection.decoder.worker(), &mut connection.worker);
+                self.record.worker(self.wire.worker(number), &mut slot.worker);
             }
         } else {
             self.warm_up.answered += 1;
         }
-        connection.answers += 1;
-        connection.task.request = connection.task.request.wrapping_add(1);
-        // Early, while the request was still being sent: what is left of it must not become part of the next.
-        if connection.state == State::Writing || !answer.keep_alive || !self.plan.keep_alive {
-            connection.close();
-        }
-        connection.state = State::Idle;
-        self.free(slot, now);
+        self.free(number, now);
     }
 
-    /// The connection ended, or sent nonsense. If it was used before and the server said nothing to this request, the server
-    /// probably closed it while the request was on its way; then it is sent once more.
-    fn lost(&mut self, slot: usize, kind: Failure) {
-        let Some(connection) = self.connections.get(slot) else { return };
-        let request = self.plan.requests.get(connection.task.request % self.plan.requests.len());
-        let race = connection.answers > 0
-            && !connection.decoder.begun()
-            && !connection.task.repeated
-            && matches!(kind, Failure::Reset | Failure::ClosedEarly)
-            && request.is_some_and(|request| request.idempotent);
-        if !race {
-            return self.fail(slot, kind);
+    /// The connection ended, or sent nonsense. What the server did nothing with is sent once more.
+    fn lost(&mut self, number: usize, fault: &Fault, again: Again, now: Instant) {
+        let Some(slot) = self.slots.get(number).copied() else { return };
+        let request = self.plan.requests.get(slot.request % self.plan.requests.len());
+        let allowed = match again {
+            Again::No => false,
+            Again::IfIdempotent => request.is_some_and(|request| request.idempotent),
+            Again::Yes => true,
+        };
+        if slot.repeated || !allowed {
+            return self.fail(number, fault, now);
         }
-        let (planned, now) = (connection.task.planned, Instant::now());
-        if self.counts(planned, now) {
+        if self.counts(slot.planned, now) {
             self.record.counts.reconnects += 1;
         }
-        self.close(slot);
-        self.send(slot, planned, now, true);
+        self.send(number, slot.planned, now, true);
     }
 
-    /// The connection's request has failed, and the connection with it. What comes next is left to `dispatch`: from here it would be
-    /// done within what led here, over and over.
-    fn fail(&mut self, slot: usize, kind: Failure) {
-        let now = Instant::now();
-        self.close(slot);
-        self.failed(slot, kind, now);
+    /// The slot's request has failed. What comes next is left to `dispatch`: from here it would be done within what led here, over
+    /// and over.
+    fn fail(&mut self, number: usize, fault: &Fault, now: Instant) {
+        self.failed(number, fault, now);
         self.busy -= 1;
         if self.schedule.is_some() {
-            self.idle.push_back(slot);
-        } else if matches!(kind, Failure::Refused | Failure::Unreachable | Failure::Local) {
-            self.resting.push_back((now + PAUSE, slot));
+            self.idle.push_back(number);
+        } else if matches!(
+            fault.kind,
+            Failure::Refused | Failure::Unreachable | Failure::Local | Failure::Tls
+        ) {
+            self.resting.push_back((now + PAUSE, number));
         } else {
-            self.resting.push_front((now, slot));
+            self.resting.push_front((now, number));
         }
     }
 
-    fn close(&mut self, slot: usize) {
-        if let Some(connection) = self.connections.get_mut(slot) {
-            connection.close();
-        }
-    }
-
-    fn failed(&mut self, slot: usize, kind: Failure, now: Instant) {
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        connection.state = State::Idle;
-        let planned = connection.task.planned;
+    fn failed(&mut self, number: usize, fault: &Fault, now: Instant) {
+        let Some(slot) = self.slots.get_mut(number) else { return };
+        slot.busy = false;
+        let planned = slot.planned;
         self.untold.failed += 1;
+        if self.fault.is_none() {
+            self.fault.clone_from(&fault.why);
+        }
         if self.counts(planned, now) {
-            self.record.failed(kind, now.saturating_duration_since(self.times.measured));
-        } else if let Some(count) = self.warm_up_failures.get_mut(kind as usize) {
+            self.record.failed(fault.kind, now.saturating_duration_since(self.times.measured));
+        } else if let Some(count) = self.warm_up_failures.get_mut(fault.kind as usize) {
             *count += 1;
         }
     }
 
-    /// The connection's request is over, and another may follow.
+    /// The slot's request is over, and another may follow.
     fn free(&mut self, slot: usize, now: Instant) {
         self.busy -= 1;
         if self.schedule.is_none() {

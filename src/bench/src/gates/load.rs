@@ -24,6 +24,9 @@ pub(super) fn errors(run: &Run) -> Outcome {
         why.push_str(if place == 0 { ": " } else { ", " });
         push!(why, "{kind} {count}");
     }
+    if let Some(fault) = &figures.fault {
+        push!(why, "; the first: {fault}");
+    }
     Invalid(why)
 }
 
@@ -67,10 +70,10 @@ pub(super) fn littles_law(run: &Run) -> Outcome {
         }
         Mode::Unknown => return NotChecked("the source doesn't say whether the loop was closed".into()),
     }
-    let (Some(connections), Some(latency)) = (run.connections, &figures.latency) else {
+    let (Some(places), Some(latency)) = (run.places(), &figures.latency) else {
         return NotChecked("connections or latencies are missing".into());
     };
-    let (connections, resolution) = (as_f64(connections), figures.generator.resolution_ms());
+    let (connections, resolution) = (as_f64(places), figures.generator.resolution_ms());
     // Rounded down, a latency may be longer than it says.
     let at = |ms: f64| figures.requests_per_second * ms / 1000.0;
     let (least, most) = (at(latency.mean_ms), at(latency.mean_ms + resolution));
@@ -78,8 +81,8 @@ pub(super) fn littles_law(run: &Run) -> Outcome {
     let too_long = least > connections * (1.0 + LITTLE) && figures.generator != Generator::Wrk;
     if most < connections * (1.0 - LITTLE) || too_long {
         return Invalid(format!(
-            "{:.0} requests/s with a mean latency of {:.3} ms mean {least:.1} requests on their way, but there were {connections} \
-             connections: latencies or throughput leave something out",
+            "{:.0} requests/s with a mean latency of {:.3} ms mean {least:.1} requests on their way, but there was room for \
+             {connections}: latencies or throughput leave something out",
             figures.requests_per_second, latency.mean_ms
         ));
     }

@@ -3,6 +3,7 @@
 use super::numbers::{grouped, or_dash, short, trimmed};
 use crate::comparison::METRICS;
 use crate::gates::Outcome;
+use crate::plan::Protocol;
 use crate::report::as_f64;
 use crate::results::{Generator, Mode, Results, Run};
 
@@ -106,6 +107,12 @@ pub(super) fn figures(results: &Results, row: &str) -> Vec<Vec<String>> {
         format!("{valid} of {all}")
     });
     rows.push(std::iter::once("valid runs".to_owned()).chain(valid).collect());
+    let spoken = |target: &&String| results.runs_of(row, target).find_map(spoken).unwrap_or_default();
+    let spoken: Vec<_> = targets.iter().map(spoken).collect();
+    // What is usual needs no line.
+    if spoken.iter().any(|one| !one.is_empty() && one != Protocol::Http1.name()) {
+        rows.push(std::iter::once("spoken".to_owned()).chain(spoken).collect());
+    }
     rows
 }
 
@@ -152,8 +159,24 @@ pub(super) fn invalid(results: &Results) -> Vec<Vec<String>> {
     rows
 }
 
+/// What was spoken, if that is known: `HTTP/2 over TLS, 10 streams on each connection`.
+pub(super) fn spoken(run: &Run) -> Option<String> {
+    let mut text = run.protocol?.name().to_owned();
+    if run.tls {
+        text.push_str(" over TLS");
+    }
+    if let Some(streams) = run.streams.filter(|streams| *streams > 1) {
+        push!(text, ", {streams} streams on each connection");
+    }
+    Some(text)
+}
+
 /// How a run's load was made.
 pub(super) fn load(run: &Run) -> String {
+    spoken(run).map_or_else(|| mode(run), |spoken| format!("{}, {spoken}", mode(run)))
+}
+
+fn mode(run: &Run) -> String {
     let spaced =
         |seed: Option<u64>| seed.map_or("evenly spaced".to_owned(), |seed| format!("at random, seed {seed}"));
     match run.mode {

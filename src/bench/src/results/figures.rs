@@ -62,6 +62,9 @@ pub struct Figures {
     /// Failed requests by kind.
     #[serde(default)]
     pub failures: BTreeMap<String, u64>,
+    /// Why the first request failed that did, in words, where there is more to say than its kind.
+    #[serde(default)]
+    pub fault: Option<String>,
     /// Requests sent for the first time.
     #[serde(default)]
     pub sent: Option<u64>,

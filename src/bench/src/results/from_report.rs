@@ -1,7 +1,7 @@
 //! The engine's outcome as figures.
 
 use super::{Figures, Generator, Latency, Quantile, Run, Second, Spread, WarmUp};
-use crate::plan::Plan;
+use crate::plan::{Plan, Protocol};
 use crate::report::{Report, as_f64};
 
 /// Percentiles that are kept, fine enough to draw a curve.
@@ -78,6 +78,7 @@ impl Figures {
             answered: counts.answered,
             failed: counts.failed,
             failures: report.failures.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect(),
+            fault: report.fault.clone(),
             sent: Some(counts.sent),
             dropped: open.then_some(counts.dropped),
             late: open.then_some(counts.late),
@@ -101,6 +102,9 @@ impl Run {
         let count = |n: usize| u64::try_from(n).ok();
         Self {
             mode: plan.load.into(),
+            protocol: Some(plan.protocol),
+            tls: plan.tls.is_some(),
+            streams: if plan.protocol == Protocol::Http2 { count(plan.streams) } else { None },
             connections: count(plan.connections),
             threads: count(plan.threads),
             round: 1,

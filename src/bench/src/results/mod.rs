@@ -14,7 +14,7 @@ pub use provenance::{Machine, Provenance, load_averages, timestamp};
 
 use crate::comparison::Comparison;
 use crate::gates::Verdict;
-use crate::plan::Load;
+use crate::plan::{Load, Protocol};
 use crate::schedule::Arrivals;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,15 @@ pub struct Run {
     /// How requests followed each other.
     #[serde(default)]
     pub mode: Mode,
+    /// What was spoken, if the source says so.
+    #[serde(default)]
+    pub protocol: Option<Protocol>,
+    /// It was spoken over TLS.
+    #[serde(default)]
+    pub tls: bool,
+    /// HTTP/2: requests at a time on each connection.
+    #[serde(default)]
+    pub streams: Option<u64>,
     /// Connections, if the source says how many.
     #[serde(default)]
     pub connections: Option<u64>,
@@ -79,6 +88,11 @@ impl Run {
     /// No gate marked it invalid. A run that was never judged is valid.
     pub fn is_valid(&self) -> bool {
         !self.verdicts.iter().any(Verdict::is_invalid)
+    }
+
+    /// Requests that are on their way at a time in a closed loop, if the source says how many.
+    pub fn places(&self) -> Option<u64> {
+        self.connections.map(|connections| connections * self.streams.unwrap_or(1))
     }
 
     /// Good answers for each CPU that the server used, if that was observed: requests per core and second.
