@@ -2,22 +2,25 @@
 
 use clap::Parser;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use workerapp_bench::report::{QUANTILES, quantile_name};
-use workerapp_bench::{Arrivals, Control, Error, Load, Plan, Report, Target, Template, values};
+use workerapp_bench::{
+    Arrivals, Control, Error, Load, Plan, Protocol, Report, Target, Template, Tls, Trust, values,
+};
 
-/// Puts load on an HTTP/1.1 server and says what came back.
+/// Puts load on an HTTP server and says what came back.
 ///
 /// Without --rate or --ramp each connection sends its next request as soon as it has an answer (closed loop). With them
 /// requests are sent at planned times, and latencies count from those (open loop).
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Examples:\n  workerapp-load http://127.0.0.1:3000/ -c 100 -d 30\n  workerapp-load http://127.0.0.1:3000/ --rate 500 --random-arrivals 1"
+    after_help = "Examples:\n  workerapp-load http://127.0.0.1:3000/ -c 100 -d 30\n  workerapp-load http://127.0.0.1:3000/ --rate 500 --random-arrivals 1\n  workerapp-load https://127.0.0.1:8443/ --insecure --http2 --streams 10"
 )]
 struct Arguments {
-    /// Where to send requests: http://HOST:PORT/PATH
+    /// Where to send requests: http://HOST:PORT/PATH, or https://
     url: String,
     /// Connections; the most at one time
     #[arg(short, long, default_value_t = 64)]
@@ -46,6 +49,18 @@ struct Arguments {
     /// A new connection for each request
     #[arg(long)]
     close: bool,
+    /// Speak HTTP/2; without TLS by prior knowledge
+    #[arg(long)]
+    http2: bool,
+    /// With --http2: requests at a time on each connection
+    #[arg(long, default_value_t = 1, requires = "http2")]
+    streams: usize,
+    /// Trust the certificate authorities in this PEM file, and no others
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Check no certificate
+    #[arg(long)]
+    insecure: bool,
     /// GET, POST, …
     #[arg(short = 'X', long, default_value = "GET")]
     method: String,
@@ -101,7 +116,16 @@ fn measure(arguments: &Arguments) -> Result<Report, Error> {
         headers: arguments.headers.clone(),
         body: arguments.body.clone().into_bytes(),
     };
-    let request = template.build(&target, !arguments.close)?;
+    let (protocol, request) = if arguments.http2 {
+        (Protocol::Http2, template.build_http2(&target)?)
+    } else {
+        (Protocol::Http1, template.build(&target, !arguments.close)?)
+    };
+    let trust = match &arguments.ca {
+        Some(file) => Trust::File(file.clone()),
+        None if arguments.insecure => Trust::Anybody,
+        None => Trust::Machine,
+    };
     let arrivals = arguments.random_arrivals.map_or(Arrivals::Even, |seed| Arrivals::Random { seed });
     let load = match (arguments.rate, arguments.ramp) {
         (Some(per_second), _) => Load::Rate { per_second, arrivals },
@@ -109,6 +133,9 @@ fn measure(arguments: &Arguments) -> Result<Report, Error> {
         (None, None) => Load::Capacity,
     };
     let plan = Plan {
+        protocol,
+        streams: arguments.streams,
+        tls: Tls::new(&target, &trust, protocol)?,
         load,
         connections: arguments.connections,
         threads: arguments.threads,
@@ -144,6 +171,9 @@ fn print(arguments: &Arguments, report: &Report) -> io::Result<()> {
     write!(out, "sent {}, failed {}", counts.sent, counts.failed)?;
     for (kind, count) in &report.failures {
         write!(out, ", {} {count}", kind.name())?;
+    }
+    if let Some(fault) = &report.fault {
+        write!(out, ", the first: {fault}")?;
     }
     writeln!(out, ", reconnects {}, closed while idle {}", counts.reconnects, counts.closed_idle)?;
     if arguments.rate.is_some() || arguments.ramp.is_some() {

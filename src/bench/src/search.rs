@@ -5,7 +5,9 @@
 
 use crate::engine::{Stop, Watched, run_watched};
 use crate::error::Error;
+use crate::gates::{MOST_GENERATOR_CPU, MOST_LATE};
 use crate::plan::{Load, Plan};
+use crate::report::quantile_name;
 use crate::report::{Report, as_f64};
 use crate::schedule::Arrivals;
 use schemars::JsonSchema;
@@ -34,13 +36,53 @@ pub struct Search {
     pub precision: f64,
 }
 
+/// What is looked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Goal {
+    /// How.
+    pub search: Search,
+    /// The highest rate at which this is kept.
+    pub promise: Promise,
+    /// How the requests are spaced.
+    pub arrivals: Arrivals,
+}
+
 /// A rate that was tried.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// Requests per second that were planned.
     pub per_second: f64,
     /// Was the promise kept?
     pub kept: bool,
+    /// Why not.
+    #[serde(default)]
+    pub why: Option<String>,
+    /// The generator couldn't make this load as planned, so that it says nothing of the server.
+    #[serde(default)]
+    pub generator: bool,
+}
+
+/// What a search found, as it stands in results.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sought {
+    /// In words, for example `p99 < 50 ms, failed < 0.1 %`.
+    pub promise: String,
+    /// The highest rate at which it was kept; absent if there was none, or the search was stopped.
+    #[serde(default)]
+    pub highest_per_second: Option<f64>,
+    /// It was kept at the highest rate that was allowed.
+    #[serde(default)]
+    pub at_the_most: bool,
+    /// Every rate that was tried, in their order.
+    pub steps: Vec<Step>,
+}
+
+impl Sought {
+    /// The lowest rate at which the promise was broken.
+    pub fn lowest_broken(&self) -> Option<&Step> {
+        let broken = self.steps.iter().filter(|step| !step.kept);
+        broken.min_by(|one, other| one.per_second.total_cmp(&other.per_second))
+    }
 }
 
 /// What to do next.
@@ -108,13 +150,46 @@ impl Promise {
         }
     }
 
-    /// Did this run keep it? Failed and unsent requests count, and a run without answers kept nothing.
-    pub fn kept(&self, report: &Report) -> bool {
+    /// Why this run didn't keep it. Failed and unsent requests count, and a run without answers kept nothing.
+    pub fn broken(&self, report: &Report) -> Option<String> {
         let counts = &report.counts;
         let bad = as_f64(counts.failed + counts.dropped);
         let all = bad + as_f64(counts.answered);
         let late = Duration::from_secs_f64(report.quantile_ms(self.part) / 1000.0);
-        counts.answered > 0 && bad <= self.failures * all && late <= self.within
+        if counts.answered == 0 {
+            return Some("no request was answered".to_owned());
+        }
+        let mut why = if bad > self.failures * all {
+            format!("{:.3} % failed or were never sent", 100.0 * bad / all)
+        } else if late > self.within {
+            format!("{} {:.1} ms", quantile_name(self.part), report.quantile_ms(self.part))
+        } else {
+            return None;
+        };
+        let waited = as_f64(counts.late_for_want_of_a_connection + counts.dropped);
+        if waited > 0.01 * all {
+            push!(why, "; {:.0} % waited for a free connection", 100.0 * waited / all);
+        }
+        Some(why)
+    }
+}
+
+/// `p99 < 50 ms, failed < 0.1 %`
+impl std::fmt::Display for Promise {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ms = self.within.as_secs_f64() * 1000.0;
+        write!(f, "{} < {ms} ms, failed < {} %", quantile_name(self.part), 100.0 * self.failures)
+    }
+}
+
+impl Step {
+    fn of(per_second: f64, promise: &Promise, report: &Report) -> Self {
+        let why = promise.broken(report);
+        let counts = &report.counts;
+        let own = as_f64(counts.late.saturating_sub(counts.late_for_want_of_a_connection));
+        let late = own > MOST_LATE * as_f64(counts.sent);
+        let generator = why.is_some() && (late || report.busiest_thread > MOST_GENERATOR_CPU);
+        Self { per_second, kept: why.is_none(), why, generator }
     }
 }
 
@@ -123,33 +198,80 @@ impl Promise {
 pub struct Outcome {
     /// The last decision; [`Decision::Try`] if the search was stopped.
     pub decision: Decision,
-    /// All steps with their reports.
-    pub steps: Vec<(Step, Report)>,
+    /// All steps with their reports; one that got no answer in its warm-up has none.
+    pub steps: Vec<(Step, Option<Report>)>,
+}
+
+impl Outcome {
+    /// The run that stands for the search: at the rate that was found, else the last one.
+    pub fn report(&self) -> Option<(f64, &Report)> {
+        let found = match self.decision {
+            Decision::Found(rate) | Decision::AtTheMost(rate) => Some(rate),
+            Decision::Try(_) | Decision::Never(_) => None,
+        };
+        let at = |rate: f64| move |step: &&(Step, Option<Report>)| step.0.per_second.total_cmp(&rate).is_eq();
+        let (step, report) = match found {
+            Some(rate) => self.steps.iter().rfind(at(rate))?,
+            None => self.steps.iter().rfind(|(_, report)| report.is_some())?,
+        };
+        Some((step.per_second, report.as_ref()?))
+    }
+
+    /// As it stands in results.
+    pub fn sought(&self, promise: &Promise) -> Sought {
+        let found = match self.decision {
+            Decision::Found(rate) | Decision::AtTheMost(rate) => Some(rate),
+            Decision::Try(_) | Decision::Never(_) => None,
+        };
+        Sought {
+            promise: promise.to_string(),
+            highest_per_second: found,
+            at_the_most: matches!(self.decision, Decision::AtTheMost(_)),
+            steps: self.steps.iter().map(|(step, _)| step.clone()).collect(),
+        }
+    }
+}
+
+/// What a search tells while it goes on.
+#[derive(Debug, Clone, Copy)]
+pub enum Told<'a> {
+    /// Of the rate that is tried now.
+    Progress(Watched),
+    /// A rate was tried.
+    Tried(&'a Step),
 }
 
 /// Tries rates until it is found. The plan says all but the load.
 pub fn search(
     plan: &Plan,
-    search: &Search,
-    promise: &Promise,
-    arrivals: Arrivals,
+    goal: &Goal,
     stop: &Stop,
-    tell: &mut dyn FnMut(f64, Watched),
+    tell: &mut dyn FnMut(Told<'_>),
 ) -> Result<Outcome, Error> {
+    let Goal { search, promise, arrivals } = *goal;
     search.check()?;
     promise.check()?;
-    let mut steps: Vec<(Step, Report)> = Vec::new();
+    let mut steps: Vec<(Step, Option<Report>)> = Vec::new();
     loop {
-        let so_far: Vec<Step> = steps.iter().map(|(step, _)| *step).collect();
+        let so_far: Vec<Step> = steps.iter().map(|(step, _)| step.clone()).collect();
         let decision = search.next(&so_far);
         let Decision::Try(per_second) = decision else { return Ok(Outcome { decision, steps }) };
         if stop.is_stopped() {
             return Ok(Outcome { decision, steps });
         }
         let plan = Plan { load: Load::Rate { per_second, arrivals }, ..plan.clone() };
-        let report = run_watched(&plan, stop, &mut |watched| tell(per_second, watched))?;
-        if !report.partial {
-            steps.push((Step { per_second, kept: promise.kept(&report) }, report));
+        match run_watched(&plan, stop, &mut |watched| tell(Told::Progress(watched))) {
+            Ok(report) if report.partial => {}
+            Ok(report) => steps.push((Step::of(per_second, &promise, &report), Some(report))),
+            // A server that answers nothing at a high rate answered at a lower one.
+            Err(error @ Error::WarmUp { .. }) if !steps.is_empty() => {
+                let step = Step { per_second, why: Some(error.to_string()), ..Step::default() };
+                steps.push((step, None));
+            }
+            Err(error) => return Err(error),
+        }
+        if let Some((step, _)) = steps.last().filter(|_| !stop.is_stopped()) {
+            tell(Told::Tried(step));
         }
     }
 }
@@ -165,7 +287,9 @@ mod tests {
         let mut steps = Vec::new();
         loop {
             match search.next(&steps) {
-                Decision::Try(per_second) => steps.push(Step { per_second, kept: per_second <= limit }),
+                Decision::Try(per_second) => {
+                    steps.push(Step { per_second, kept: per_second <= limit, ..Step::default() });
+                }
                 end => return (end, steps.len()),
             }
             assert!(steps.len() < 60, "{steps:?}");
@@ -185,9 +309,29 @@ mod tests {
 
     #[test]
     fn luck_above_a_broken_rate_is_not_believed() {
-        let step = |per_second, kept| Step { per_second, kept };
+        let step = |per_second, kept| Step { per_second, kept, ..Step::default() };
         let steps = [step(100.0, true), step(200.0, false), step(300.0, true)];
         assert_eq!(SEARCH.next(&steps), Decision::Try(150.0));
+    }
+
+    #[test]
+    fn a_search_is_told_by_what_it_found_and_by_what_broke() {
+        let step = |per_second, why: Option<&str>| Step {
+            per_second,
+            kept: why.is_none(),
+            why: why.map(str::to_owned),
+            generator: false,
+        };
+        let all = [step(100.0, None), step(200.0, Some("p99 61.0 ms")), step(150.0, Some("p99 51.0 ms"))];
+        let outcome = Outcome {
+            decision: Decision::Found(100.0),
+            steps: all.into_iter().map(|step| (step, None)).collect(),
+        };
+        let promise = Promise { part: 0.99, within: Duration::from_millis(50), failures: 0.001 };
+        let sought = outcome.sought(&promise);
+        assert_eq!(sought.promise, "p99 < 50 ms, failed < 0.1 %");
+        assert_eq!((sought.highest_per_second, sought.steps.len()), (Some(100.0), 3));
+        assert_eq!(sought.lowest_broken().unwrap().why.as_deref(), Some("p99 51.0 ms"));
     }
 
     #[test]

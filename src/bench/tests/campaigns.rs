@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use workerapp_bench::campaign::{Blind, Campaign, Contender, Turn, Watcher};
 use workerapp_bench::comparison::Finding;
 use workerapp_bench::results::{Mode, Observations, Pod, Provenance, Results};
-use workerapp_bench::search::{Decision, Promise, Search, search};
+use workerapp_bench::search::{Decision, Goal, Promise, Search, Told, search};
 use workerapp_bench::{Arrivals, Control, Error, Load, Plan, Report, Stop, Target, Template, Watched, run};
 
 /// A server that takes so long for each answer, a thread for each connection.
@@ -47,7 +47,7 @@ fn contender(name: &str, delay_ms: u64) -> Contender {
 }
 
 fn campaign(contenders: Vec<Contender>, ladder: &[usize], rounds: u32) -> Campaign {
-    Campaign { title: "test".into(), contenders, ladder: ladder.to_vec(), rounds, seed: 3 }
+    Campaign { title: "test".into(), contenders, ladder: ladder.to_vec(), rounds, seed: 3, search: None }
 }
 
 fn go(campaign: &Campaign, stop: &Stop, watcher: &mut dyn Watcher) -> Result<Results, Error> {
@@ -177,17 +177,42 @@ fn the_highest_rate_is_found() {
     let plan = Plan { duration: Duration::from_millis(700), ..plan(server(Duration::from_millis(20))) };
     let how = Search { from: 50.0, most: 10_000.0, precision: 0.2 };
     let promise = Promise { part: 0.9, within: Duration::from_millis(45), failures: 0.0 };
+    let goal = Goal { search: how, promise, arrivals: Arrivals::Even };
     let mut told = Vec::new();
-    let outcome =
-        search(&plan, &how, &promise, Arrivals::Even, &Stop::default(), &mut |rate, _| told.push(rate))
-            .unwrap();
+    let mut tell = |one: Told<'_>| {
+        if let Told::Tried(step) = one {
+            told.push(step.per_second);
+        }
+    };
+    let outcome = search(&plan, &goal, &Stop::default(), &mut tell).unwrap();
     let Decision::Found(rate) = outcome.decision else { panic!("{:?}", outcome.decision) };
     assert!((90.0..230.0).contains(&rate), "{rate}");
     assert!(told.contains(&50.0) && outcome.steps.len() >= 3 && begun.elapsed() < Duration::from_secs(30));
+    let broken = outcome.sought(&promise).lowest_broken().unwrap().clone();
+    assert!(broken.per_second > rate && broken.why.is_some(), "{broken:?}");
+    assert!((outcome.report().unwrap().0 - rate).abs() < 1e-9);
     let stopped = Stop::default();
     stopped.stop();
-    let outcome = search(&plan, &how, &promise, Arrivals::Even, &stopped, &mut |_, _| ()).unwrap();
+    let outcome = search(&plan, &goal, &stopped, &mut |_| ()).unwrap();
     assert!(outcome.steps.is_empty() && outcome.decision == Decision::Try(50.0));
+}
+
+/// Its figures are those of the highest rate at which the promise was kept, and it is compared by that rate.
+#[test]
+fn a_campaign_of_searches_has_a_run_for_each() {
+    let goal = Goal {
+        search: Search { from: 20.0, most: 80.0, precision: 0.5 },
+        promise: Promise { part: 0.5, within: Duration::from_secs(2), failures: 0.5 },
+        arrivals: Arrivals::Even,
+    };
+    let campaign = Campaign { search: Some(goal), ..campaign(vec![contender("one", 1)], &[], 1) };
+    let results = go(&campaign, &Stop::default(), &mut Blind).unwrap();
+    let [run] = results.runs.as_slice() else { panic!("{} runs", results.runs.len()) };
+    let sought = run.search.as_ref().unwrap();
+    assert_eq!((sought.highest_per_second, sought.at_the_most), (Some(80.0), true), "{sought:?}");
+    assert_eq!(run.mode, Mode::Open { per_second: 80.0, seed: None });
+    assert_eq!((sought.steps.len(), run.figures.sent), (3, Some(24)), "{:?}", run.figures);
+    assert!(run.observations.goodput_per_second > Some(0.0));
 }
 
 /// Stopped while it warms up, a run has nothing to report and says so, rather than that the server is down.

@@ -11,9 +11,10 @@ use crate::comparison::{FEWEST_PAIRS, compare};
 use crate::engine::{Stop, Watched, run_watched};
 use crate::error::Error;
 use crate::gates::judge;
-use crate::plan::Plan;
+use crate::plan::{Load, Plan};
 use crate::report::Report;
 use crate::results::{Observations, Provenance, Results, Run, VERSION, timestamp};
+use crate::search::{Decision, Goal, Step, Told, search};
 
 /// A server to be measured.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub struct Campaign {
     pub rounds: u32,
     /// The order and the resampling come from it.
     pub seed: u64,
+    /// Each turn looks for a rate; the plans' loads are then not used.
+    pub search: Option<Goal>,
 }
 
 /// What goes with the runs. The default does nothing and has seen nothing.
@@ -50,6 +53,9 @@ pub trait Watcher {
 
     /// Ten times a second while it goes on.
     fn progress(&mut self, _turn: &Turn, _watched: &Watched) {}
+
+    /// In a search: a rate was tried.
+    fn tried(&mut self, _turn: &Turn, _step: &Step) {}
 
     /// After it: what was seen at the server meanwhile.
     fn after(
@@ -85,6 +91,10 @@ impl Campaign {
         if self.rounds < fewest {
             let allowed = "at least 1 is needed, and at least 5 to compare targets";
             return wrong("rounds", self.rounds.to_string(), allowed);
+        }
+        if let Some(goal) = &self.search {
+            goal.search.check()?;
+            goal.promise.check()?;
         }
         for turn in self.turns() {
             if let Some(plan) = self.plan(&turn) {
@@ -132,15 +142,18 @@ impl Campaign {
             }
             watcher.before(&turn, contender)?;
             let started = timestamp();
-            let report = run_watched(&plan, stop, &mut |watched| watcher.progress(&turn, &watched))?;
+            let Some((report, measured)) = self.measure(&turn, &plan, stop, watcher)? else { break };
             let observations = watcher.after(&turn, contender, &report)?;
             let mut run = Run {
                 target: contender.name.clone(),
                 url: contender.url.clone(),
                 round: turn.round,
                 started,
-                observations,
-                ..Run::of(&plan, &report)
+                observations: Observations {
+                    goodput_per_second: measured.observations.goodput_per_second,
+                    ..observations
+                },
+                ..measured
             };
             run.verdicts = judge(&run);
             results.runs.push(run);
@@ -149,5 +162,31 @@ impl Campaign {
         results.provenance.finished = timestamp();
         results.comparisons = compare(&results, self.seed);
         Ok(results)
+    }
+
+    /// One run, or one search, which its last run stands for. Nothing if it was stopped before there was anything.
+    fn measure(
+        &self,
+        turn: &Turn,
+        plan: &Plan,
+        stop: &Stop,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Option<(Report, Run)>, Error> {
+        let Some(goal) = &self.search else {
+            let report = run_watched(plan, stop, &mut |watched| watcher.progress(turn, &watched))?;
+            let run = Run::of(plan, &report);
+            return Ok(Some((report, run)));
+        };
+        let outcome = search(plan, goal, stop, &mut |told| match told {
+            Told::Progress(watched) => watcher.progress(turn, &watched),
+            Told::Tried(step) => watcher.tried(turn, step),
+        })?;
+        let Some((per_second, report)) = outcome.report() else { return Ok(None) };
+        let plan = Plan { load: Load::Rate { per_second, arrivals: goal.arrivals }, ..plan.clone() };
+        let mut run = Run::of(&plan, report);
+        run.figures.interrupted = matches!(outcome.decision, Decision::Try(_));
+        run.search = Some(outcome.sought(&goal.promise));
+        run.observations.goodput_per_second = Some(report.within(goal.promise.within));
+        Ok(Some((report.clone(), run)))
     }
 }

@@ -1,15 +1,15 @@
 //! Gates over what the generator saw.
 
-use super::Outcome::{self, Invalid, NotChecked, Passed};
+use super::Outcome::{self, Invalid, NotChecked, Notice, Passed};
 use crate::report::as_f64;
 use crate::results::{Generator, Mode, Run};
 
 /// Above it, a generator's thread had no time to spare.
-const MOST_GENERATOR_CPU: f64 = 0.8;
+pub(crate) const MOST_GENERATOR_CPU: f64 = 0.8;
 /// How far throughput times latency may be from the number of connections.
 const LITTLE: f64 = 0.1;
 /// Of the planned requests, the part that may be sent late by the generator's own fault, or never.
-const LATE: f64 = 0.01;
+pub(crate) const MOST_LATE: f64 = 0.01;
 
 pub(super) fn errors(run: &Run) -> Outcome {
     let figures = &run.figures;
@@ -100,15 +100,35 @@ pub(super) fn arrivals(run: &Run) -> Outcome {
     let planned = as_f64(sent + dropped).max(1.0);
     // What waited for a connection waited for the server.
     let own = as_f64(late.saturating_sub(figures.late_for_want_of_a_connection.unwrap_or(0)));
-    if own > LATE * planned {
+    if own > MOST_LATE * planned {
         let percent = 100.0 * own / planned;
         return Invalid(format!("the generator sent {percent:.1} % of the requests over 1 ms late"));
     }
-    if as_f64(dropped) > LATE * planned {
+    if as_f64(dropped) > MOST_LATE * planned {
         let percent = 100.0 * as_f64(dropped) / planned;
         return Invalid(format!(
             "{percent:.1} % of the planned requests were never sent: no connection was free"
         ));
     }
     Passed
+}
+
+pub(super) fn search(run: &Run) -> Outcome {
+    let Some(search) = &run.search else { return NotChecked("no rate was searched for".into()) };
+    let broken = search.lowest_broken();
+    let limit = broken.map_or_else(String::new, |step| {
+        format!("{:.0}/s: {}", step.per_second, step.why.as_deref().unwrap_or("not kept"))
+    });
+    match search.highest_per_second {
+        None if run.figures.interrupted => Passed,
+        None => Invalid(format!("{} was not kept at any rate; the lowest: {limit}", search.promise)),
+        Some(_) if broken.is_some_and(|step| step.generator) => Invalid(format!(
+            "the generator couldn't make the load of {limit}; the server may do more: take more threads or another machine"
+        )),
+        Some(most) if search.at_the_most => Notice(format!(
+            "{} was kept at {most:.0}/s, the highest rate allowed: the server may do more",
+            search.promise
+        )),
+        Some(_) => Passed,
+    }
 }

@@ -6,6 +6,8 @@
 mod load;
 mod server;
 
+pub(crate) use load::{MOST_GENERATOR_CPU, MOST_LATE};
+
 use crate::results::Run;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,8 @@ use std::borrow::Cow;
 pub enum Outcome {
     /// Nothing wrong.
     Passed,
+    /// The run can be believed; but this is to be known when its figures are read.
+    Notice(String),
     /// The run can't be believed, for this reason.
     Invalid(String),
     /// Nobody looked: what is missing.
@@ -83,6 +87,11 @@ pub const GATES: &[Gate] = &[
         check: load::arrivals,
     },
     Gate {
+        name: "search",
+        about: "where the generator gives up first, the rate that was found is the generator's",
+        check: load::search,
+    },
+    Gate {
         name: "pod-restarts",
         about: "a container or worker that started anew wasn't there for a while",
         check: server::restarts,
@@ -104,7 +113,7 @@ pub const GATES: &[Gate] = &[
     },
     Gate {
         name: "throttling",
-        about: "a server held back by its CPU limit shows the limit's size, not the server's speed",
+        about: "at a given rate, a server held back by its CPU limit shows the limit's size in its latencies; at full load the limit is part of what is measured",
         check: server::throttling,
     },
 ];

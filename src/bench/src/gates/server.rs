@@ -1,7 +1,7 @@
 //! Gates over what was seen at the server.
 
-use super::Outcome::{self, Invalid, NotChecked, Passed};
-use crate::results::{Pod, Run};
+use super::Outcome::{self, Invalid, NotChecked, Notice, Passed};
+use crate::results::{Mode, Pod, Run};
 
 /// Scheduling periods in which a server may be held back, in percent.
 const MOST_THROTTLED: f64 = 1.0;
@@ -62,9 +62,16 @@ pub(super) fn throttling(run: &Run) -> Outcome {
     let pods = observations.pods.iter().flatten().filter_map(|pod| pod.throttled_percent);
     match pods.chain(whole).reduce(f64::max) {
         None => NotChecked("throttling wasn't looked at".into()),
-        Some(percent) if percent > MOST_THROTTLED => Invalid(format!(
-            "held back by its CPU limit in {percent:.1} % of the scheduling periods; at most {MOST_THROTTLED} % are allowed"
-        )),
+        Some(percent) if percent > MOST_THROTTLED => {
+            let why = format!("held back by its CPU limit in {percent:.1} % of the scheduling periods");
+            // Whoever drives a pod to its limit meets the limit, which is there in production too. At a rate that it is meant to
+            // carry, latencies are those of a server that was stopped again and again.
+            if run.mode == Mode::Closed || run.search.is_some() {
+                Notice(format!("{why}: what was measured is what this limit lets through"))
+            } else {
+                Invalid(format!("{why}; at most {MOST_THROTTLED} % are allowed"))
+            }
+        }
         Some(_) => Passed,
     }
 }

@@ -2,6 +2,7 @@ use super::*;
 use crate::results::{
     Autoscaler, Figures, Generator, Latency, Mode, Observations, Pod, Replicas, ServerCpu, WarmUp,
 };
+use crate::search::{Sought, Step};
 
 /// A run without fault: every gate that applies passes.
 fn good() -> Run {
@@ -71,6 +72,16 @@ fn each_gate_closes_for_its_own_fault_and_says_why() {
         },
         ..good()
     };
+    let sought = |highest_per_second, generator, broken: bool| {
+        let step = Step { per_second: 20.0, kept: !broken, why: Some("p99 9 ms".into()), generator };
+        let sought = Sought {
+            promise: "p99 < 1 ms".into(),
+            highest_per_second,
+            at_the_most: !broken,
+            steps: vec![step],
+        };
+        Run { search: Some(sought), ..good() }
+    };
     let cases = [
         (
             figures(|f| {
@@ -94,7 +105,17 @@ fn each_gate_closes_for_its_own_fault_and_says_why() {
         (open(0, 0, 100), "arrivals", "never sent"),
         (seen(pod(|p| p.restarts = 2)), "pod-restarts", "a restarted 2 times"),
         (seen(pod(|p| p.probe_failures = 1)), "probe-failures", "a failed 1 probes"),
-        (seen(pod(|p| p.throttled_percent = Some(30.0))), "throttling", "30.0 %"),
+        (
+            Run { observations: pod(|p| p.throttled_percent = Some(30.0)), ..open(0, 0, 0) },
+            "throttling",
+            "30.0 % of the scheduling periods; at most",
+        ),
+        (
+            sought(None, false, true),
+            "search",
+            "p99 < 1 ms was not kept at any rate; the lowest: 20/s: p99 9 ms",
+        ),
+        (sought(Some(10.0), true, true), "search", "the generator couldn't make the load of 20/s"),
         (
             seen(Observations {
                 replicas: Some(vec![
@@ -120,8 +141,21 @@ fn each_gate_closes_for_its_own_fault_and_says_why() {
         assert_eq!(found.len(), 1, "{gate}: {found:?}");
         assert!(found[0].0 == gate && found[0].1.contains(why), "{found:?}");
     }
+    let most = judge(&sought(Some(20.0), false, false));
+    assert!(
+        most.iter().any(|one| matches!(&one.outcome, Outcome::Notice(why) if why.contains("may do more")))
+    );
     let nothing = figures(|f| f.answered = 0);
     assert!(invalid(&nothing).iter().any(|(gate, why)| gate == "errors" && why.contains("no request")));
+}
+
+/// A pod with a CPU limit is always held back at full load: a notice there, a fault at a rate that it is meant to carry.
+#[test]
+fn a_limit_that_full_load_meets_is_told_and_no_fault() {
+    let run = Run { observations: pod(|p| p.throttled_percent = Some(30.0)), ..good() };
+    assert_eq!(invalid(&run), []);
+    let told = judge(&run).into_iter().find(|verdict| verdict.gate == "throttling").unwrap();
+    assert!(matches!(told.outcome, Outcome::Notice(why) if why.contains("30.0 %")));
 }
 
 #[test]

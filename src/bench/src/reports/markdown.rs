@@ -18,6 +18,10 @@ pub fn text(results: &Results, regenerate: &str) -> String {
     for row in results.rows() {
         push!(text, "\n## {row}\n\n{}", markdown(&summary::figures(results, row)));
     }
+    let searches = summary::searches(results);
+    if searches.len() > 1 {
+        push!(text, "\n## The highest rates\n\n{}", markdown(&searches));
+    }
     if !results.comparisons.is_empty() {
         push!(text, "\n## What can be told\n\n{}\n", summary::HOW_TO_READ);
         for (caption, rows) in summary::comparisons(results) {
@@ -27,6 +31,10 @@ pub fn text(results: &Results, regenerate: &str) -> String {
     let invalid = summary::invalid(results);
     if invalid.len() > 1 {
         push!(text, "\n## Runs that can't be believed\n\n{}", markdown(&invalid));
+    }
+    let notices = summary::notices(results);
+    if notices.len() > 1 {
+        push!(text, "\n## What to know of the others\n\n{}", markdown(&notices));
     }
     let provenance = markdown(&summary::provenance(results)).replace("---:", "---");
     push!(text, "\n## How it was measured\n\n{provenance}");

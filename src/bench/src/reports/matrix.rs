@@ -1,7 +1,7 @@
 //! Metrics down, servers across, one table for each row of a ladder.
 
 use super::summary;
-use super::table::aligned;
+use super::table::{aligned, to_the_left};
 use crate::results::Results;
 
 /// Plain text.
@@ -26,6 +26,13 @@ pub fn findings(results: &Results) -> String {
     }
     for row in summary::invalid(results).iter().skip(1) {
         push!(text, "invalid: {}\n", row.join(": "));
+    }
+    for row in summary::notices(results).iter().skip(1) {
+        push!(text, "notice: {}\n", row.join(": "));
+    }
+    let searches = summary::searches(results);
+    if searches.len() > 1 {
+        push!(text, "\n{}", to_the_left(&searches));
     }
     for (caption, rows) in summary::comparisons(results) {
         push!(text, "\n{caption}\n{}", aligned(&rows));

@@ -145,16 +145,49 @@ pub(super) fn comparisons(results: &Results) -> Vec<(String, Vec<Vec<String>>)> 
     tables
 }
 
+/// What to know of runs that can be believed.
+pub(super) fn notices(results: &Results) -> Vec<Vec<String>> {
+    verdicts(results, "notice", |outcome| match outcome {
+        Outcome::Notice(why) => Some(why),
+        _ => None,
+    })
+}
+
+/// Searches: what was kept until where, and what broke it.
+pub(super) fn searches(results: &Results) -> Vec<Vec<String>> {
+    let mut rows = vec![texts(["search", "promise", "kept until", "not at", "why"])];
+    for run in &results.runs {
+        let Some(search) = &run.search else { continue };
+        let rate = |rate: f64| format!("{}/s", trimmed(rate, 0));
+        let broken = search.lowest_broken();
+        rows.push(vec![
+            named(run),
+            search.promise.clone(),
+            or_dash(search.highest_per_second, rate),
+            or_dash(broken.map(|step| step.per_second), rate),
+            broken.and_then(|step| step.why.clone()).unwrap_or_default(),
+        ]);
+    }
+    rows
+}
+
+fn named(run: &Run) -> String {
+    format!("{}, {}, round {}", run.target, run.row, run.round)
+}
+
 /// Runs that a gate marked invalid, and why.
 pub(super) fn invalid(results: &Results) -> Vec<Vec<String>> {
-    let mut rows = vec![texts(["run", "gate", "why"])];
+    verdicts(results, "why", |outcome| match outcome {
+        Outcome::Invalid(why) => Some(why),
+        _ => None,
+    })
+}
+
+fn verdicts(results: &Results, head: &str, of: fn(&Outcome) -> Option<&String>) -> Vec<Vec<String>> {
+    let mut rows = vec![texts(["run", "gate", head])];
     for run in &results.runs {
-        for verdict in &run.verdicts {
-            if let Outcome::Invalid(why) = &verdict.outcome {
-                let name = format!("{}, {}, round {}", run.target, run.row, run.round);
-                rows.push(vec![name, verdict.gate.to_string(), why.clone()]);
-            }
-        }
+        let told = run.verdicts.iter().filter_map(|verdict| Some((verdict, of(&verdict.outcome)?)));
+        rows.extend(told.map(|(verdict, why)| vec![named(run), verdict.gate.to_string(), why.clone()]));
     }
     rows
 }

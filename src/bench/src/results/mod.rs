@@ -16,6 +16,7 @@ use crate::comparison::Comparison;
 use crate::gates::Verdict;
 use crate::plan::{Load, Protocol};
 use crate::schedule::Arrivals;
+use crate::search::Sought;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +77,9 @@ pub struct Run {
     pub threads: Option<u64>,
     /// What was measured.
     pub figures: Figures,
+    /// What was looked for, if the run is the end of a search.
+    #[serde(default)]
+    pub search: Option<Sought>,
     /// What was seen at the server meanwhile.
     #[serde(default)]
     pub observations: Observations,

@@ -39,6 +39,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   kubectl workerapp bench --service next --service next-workers -c 50,500
   kubectl workerapp bench old=http://10.0.0.7:30000 new=http://10.0.0.7:30001 --rate 500
   kubectl workerapp bench http://localhost:3000 -d 10s --rounds 1
+  kubectl workerapp bench --service next --search 'p99<50ms'
+  kubectl workerapp bench https://shop.example --http2 --streams 10
   kubectl workerapp bench --preset wrk-ladder --report result.json --report result.html
   kubectl workerapp bench --in-cluster --preset cloudgate
   kubectl workerapp bench import autocannon.json wrk.txt
@@ -46,7 +48,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   kubectl workerapp bench performance config/suites/next/suite.yaml=next.json > PERFORMANCE.md
 
 Without --rate each connection sends its next request when it has an answer (a closed loop: what a server can do). With
---rate requests are sent at planned times, from which latencies count (an open loop: what users would feel).
+--rate requests are sent at planned times, from which latencies count (an open loop: what users would feel). With
+--search such rates double until the promise is broken, and close in on the highest one at which it was kept (to 5 %).
 Several targets are measured in turns, in random order, and compared in pairs.
 Exit status: 0; 1: an error; 3: a run can't be believed, and the report says why; 130: stopped by Ctrl-C, after a partial report.";
 
@@ -110,6 +113,12 @@ pub(crate) async fn run(arguments: &Arguments, place: &Place) -> Result<ExitCode
     }
     // Flags are looked at before anything is asked.
     let settings = arguments.load.settings()?;
+    if let Some(file) = arguments.load.ca.as_ref().filter(|_| arguments.job.in_cluster) {
+        let allowed =
+            "with --in-cluster the load comes from a pod, which doesn't have this file; use --insecure";
+        let value = file.display().to_string();
+        return Err(Error::Flag { flag: "ca", value, allowed: allowed.to_owned() });
+    }
     let found = targets::find(arguments, place).await?;
     let campaign = settings.campaign(&found.targets)?;
     campaign.check()?;

@@ -35,10 +35,10 @@ pub(crate) fn urls(service: &Service, port: &ServicePort, hosts: &[String]) -> V
     let type_ = service.spec.as_ref().and_then(|spec| spec.type_.as_deref());
     let balancers = load_balancers(service);
     if type_ == Some("LoadBalancer") && !balancers.is_empty() {
-        return balancers.iter().map(|host| url(host, port.port)).collect();
+        return balancers.iter().map(|host| url(host, port.port, is_tls(port))).collect();
     }
     match port.node_port.filter(|number| *number != 0) {
-        Some(number) => hosts.iter().map(|host| url(host, number)).collect(),
+        Some(number) => hosts.iter().map(|host| url(host, number, is_tls(port))).collect(),
         None => vec![cluster_url(service, port)],
     }
 }
@@ -47,9 +47,10 @@ pub(crate) fn urls(service: &Service, port: &ServicePort, hosts: &[String]) -> V
 pub(crate) fn cluster_url(service: &Service, port: &ServicePort) -> String {
     let address = service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref());
     match address.filter(|address| !address.is_empty() && *address != "None") {
-        Some(address) => url(address, port.port),
+        Some(address) => url(address, port.port, is_tls(port)),
         None => {
-            url(&format!("{}.{}.svc", service.name_any(), service.namespace().unwrap_or_default()), port.port)
+            let host = format!("{}.{}.svc", service.name_any(), service.namespace().unwrap_or_default());
+            url(&host, port.port, is_tls(port))
         }
     }
 }
@@ -60,9 +61,16 @@ fn load_balancers(service: &Service) -> Vec<String> {
     ingress.filter_map(|one| one.ip.clone().or_else(|| one.hostname.clone())).collect()
 }
 
-fn url(host: &str, port: i32) -> String {
+/// Says the port that it speaks TLS? `appProtocol` is there for that; a name says it where that is missing.
+fn is_tls(port: &ServicePort) -> bool {
+    let said = port.app_protocol.as_deref().or(port.name.as_deref());
+    said.is_some_and(|said| said.eq_ignore_ascii_case("https"))
+}
+
+fn url(host: &str, port: i32, tls: bool) -> String {
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    if port == 80 { format!("http://{host}") } else { format!("http://{host}:{port}") }
+    let (scheme, usual) = if tls { ("https", 443) } else { ("http", 80) };
+    if port == usual { format!("{scheme}://{host}") } else { format!("{scheme}://{host}:{port}") }
 }
 
 fn is_ready(node: &Node) -> bool {

@@ -23,6 +23,10 @@ pub fn page(results: &Results) -> String {
         body.push_str(&table(&summary::figures(results, row), "figures"));
         body.push_str(&plots(results, row));
     }
+    let searches = summary::searches(results);
+    if searches.len() > 1 {
+        push!(body, "<h2>The highest rates</h2>\n{}", table(&searches, "prose"));
+    }
     if !results.comparisons.is_empty() {
         body.push_str("<h2>What can be told</h2>\n");
         push!(body, "<p>{}</p>\n", escape(summary::HOW_TO_READ));
@@ -34,6 +38,10 @@ pub fn page(results: &Results) -> String {
     if invalid.len() > 1 {
         body.push_str("<h2>Runs that can’t be believed</h2>\n");
         body.push_str(&table(&invalid, "prose"));
+    }
+    let notices = summary::notices(results);
+    if notices.len() > 1 {
+        push!(body, "<h2>What to know of the others</h2>\n{}", table(&notices, "prose"));
     }
     body.push_str("<h2>How it was measured</h2>\n");
     body.push_str(&table(&summary::provenance(results), "prose"));

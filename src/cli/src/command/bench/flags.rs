@@ -1,13 +1,15 @@
 //! The flags of a load, and the campaign that they make.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use serde::Deserialize;
 use workerapp_bench::{
-    Arrivals, Load, Plan, Template,
+    Arrivals, Load, Plan, Protocol as Spoken, Template, Tls, Trust,
     campaign::{Campaign, Contender},
-    presets, values,
+    presets,
+    search::{Goal, Search},
+    values,
 };
 
 use super::targets::Target;
@@ -42,6 +44,9 @@ impl Protocol {
     }
 }
 
+/// Of the rate that a search finds: finer than runs of seconds can tell.
+const PRECISION: f64 = 0.05;
+
 /// What a person may say of the load.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Load")]
@@ -64,7 +69,16 @@ pub(crate) struct LoadFlags {
     /// A rate that goes from one to another, for example 100..5000
     #[arg(long, value_name = "FROM..TO")]
     ramp: Option<String>,
-    /// With --rate or --ramp: evenly spaced requests, and not at random as people send them
+    /// Look for the highest rate at which this is kept, for example 'p99<50ms' or 'p99.9<0.2s,failed<1%' [failed: 0.1%]
+    #[arg(long, value_name = "PROMISE", conflicts_with_all = ["rate", "ramp"])]
+    search: Option<String>,
+    /// With --search: the first rate that is tried; it doubles from there, or is halved
+    #[arg(long, value_name = "RATE", default_value = "100", requires = "search")]
+    search_from: String,
+    /// With --search: no rate above it is tried
+    #[arg(long, value_name = "RATE", default_value = "1000000", requires = "search")]
+    search_most: String,
+    /// With --rate, --ramp or --search: evenly spaced requests, and not at random as people send them
     #[arg(long)]
     even: bool,
     /// How often each target is measured; at least 5 to compare [default: 5, or 1 for a single target]
@@ -82,10 +96,22 @@ pub(crate) struct LoadFlags {
     /// A new connection for each request
     #[arg(long)]
     close: bool,
+    /// Speak HTTP/2; where there is no TLS, by prior knowledge
+    #[arg(long)]
+    http2: bool,
+    /// With --http2: requests at a time on each connection
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "http2")]
+    streams: usize,
+    /// Trust the certificate authorities in this PEM file, and no others [default: those of this machine]
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub(super) ca: Option<PathBuf>,
+    /// Check no certificate
+    #[arg(long)]
+    insecure: bool,
     /// GET, POST, …
     #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
     method: String,
-    /// A header, "Name: value"; repeatable
+    /// A header, "Name: value"; repeatable. Host is also the name that TLS asks for
     #[arg(short = 'H', long = "header", value_name = "HEADER", value_parser = header)]
     headers: Vec<(String, String)>,
     /// The request's body
@@ -116,10 +142,14 @@ pub(crate) struct Settings {
     warm_up: Duration,
     timeout: Duration,
     load: Load,
+    search: Option<Goal>,
     rounds: Option<u32>,
     seed: u64,
     threads: usize,
     keep_alive: bool,
+    protocol: Spoken,
+    streams: usize,
+    trust: Trust,
     template: Template,
     worker_header: Option<String>,
 }
@@ -133,7 +163,7 @@ impl LoadFlags {
         flags.connections = flags.connections.or(protocol.connections);
         flags.duration = flags.duration.or(protocol.duration);
         flags.warm_up = flags.warm_up.or(protocol.warm_up);
-        if flags.ramp.is_none() {
+        if flags.ramp.is_none() && flags.search.is_none() {
             flags.rate = flags.rate.or(protocol.rate);
         }
         flags.rounds = flags.rounds.or(protocol.rounds);
@@ -163,7 +193,17 @@ impl LoadFlags {
             }
             (None, None) => Load::Capacity,
         };
+        let search = self.goal(arrivals)?;
+        let trust = match &self.ca {
+            Some(file) => Trust::File(file.clone()),
+            None if self.insecure => Trust::Anybody,
+            None => Trust::Machine,
+        };
         Ok(Settings {
+            search,
+            protocol: if self.http2 { Spoken::Http2 } else { Spoken::Http1 },
+            streams: self.streams,
+            trust,
             ladder,
             duration: time("duration", &self.duration, preset.map(|preset| preset.duration), 20)?,
             warm_up: time("warm-up", &self.warm_up, preset.map(|preset| preset.warm_up), 5)?,
@@ -184,6 +224,18 @@ impl LoadFlags {
 }
 
 impl LoadFlags {
+    fn goal(&self, arrivals: Arrivals) -> Result<Option<Goal>, Error> {
+        let Some(text) = &self.search else { return Ok(None) };
+        let search = Search {
+            from: values::rate("search-from", &self.search_from)?,
+            most: values::rate("search-most", &self.search_most)?,
+            precision: PRECISION,
+        };
+        let goal = Goal { search, promise: values::promise("search", text)?, arrivals };
+        goal.search.check()?;
+        Ok(Some(goal))
+    }
+
     /// The same as words of a command line, with what was left to chance.
     pub(crate) fn words(&self, seed: u64, rounds: u32) -> Vec<String> {
         let mut words = vec![format!("--seed={seed}"), format!("--rounds={rounds}")];
@@ -196,6 +248,7 @@ impl LoadFlags {
             ("ramp", &self.ramp),
             ("timeout", &self.timeout),
             ("worker-header", &self.worker_header),
+            ("search", &self.search),
         ];
         words
             .extend(options.iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?))));
@@ -203,7 +256,15 @@ impl LoadFlags {
         words.push(format!("--method={}", self.method));
         words.push(format!("--body={}", self.body));
         words.extend(self.headers.iter().map(|(name, value)| format!("--header={name}: {value}")));
-        let switches = [("even", self.even), ("close", self.close)];
+        if self.search.is_some() {
+            words.push(format!("--search-from={}", self.search_from));
+            words.push(format!("--search-most={}", self.search_most));
+        }
+        if self.http2 {
+            words.push(format!("--streams={}", self.streams));
+        }
+        let switches =
+            [("even", self.even), ("close", self.close), ("http2", self.http2), ("insecure", self.insecure)];
         words.extend(switches.iter().filter(|(_, on)| *on).map(|(name, _)| format!("--{name}")));
         words
     }
@@ -227,6 +288,7 @@ impl Settings {
             ladder: self.ladder.clone(),
             rounds,
             seed: self.seed,
+            search: self.search,
         })
     }
 
@@ -234,10 +296,17 @@ impl Settings {
     fn contender(&self, target: &Target) -> Result<Contender, Error> {
         let mut addresses = Vec::new();
         let mut requests = Vec::new();
+        let mut tls = None;
         for url in &target.urls {
             let parsed = workerapp_bench::Target::parse(url)?;
             addresses.extend(parsed.addresses()?);
-            requests.push(self.template.build(&parsed, self.keep_alive)?);
+            requests.push(match self.protocol {
+                Spoken::Http1 => self.template.build(&parsed, self.keep_alive)?,
+                Spoken::Http2 => self.template.build_http2(&parsed)?,
+            });
+            if tls.is_none() {
+                tls = Tls::new(&self.called(parsed), &self.trust, self.protocol)?;
+            }
         }
         // One request would do for all of them but for the name of the host in it.
         requests.truncate(1);
@@ -245,6 +314,9 @@ impl Settings {
         let plan = Plan {
             addresses,
             requests,
+            protocol: self.protocol,
+            streams: self.streams,
+            tls,
             load: self.load,
             connections,
             threads: self.threads.min(self.ladder.iter().copied().min().unwrap_or(1)),
@@ -255,6 +327,14 @@ impl Settings {
             worker_header: self.worker_header.clone(),
         };
         Ok(Contender { name: target.name.clone(), url: target.urls.join(" "), plan })
+    }
+
+    /// A node has no certificate for its address: who names a host asks for that one's.
+    fn called(&self, target: workerapp_bench::Target) -> workerapp_bench::Target {
+        let host = self.template.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let host = host.map(|(_, host)| host.rsplit_once(':').map_or(host.as_str(), |(host, _)| host));
+        let host = host.map_or(target.host.clone(), str::to_owned);
+        workerapp_bench::Target { host, ..target }
     }
 }
 
@@ -314,6 +394,9 @@ mod tests {
             ("--rate -1", "rate", "-1"),
             ("--ramp 1-2", "ramp", "1-2"),
             ("--warm-up soon", "warm-up", "soon"),
+            ("--search p99", "search", "p99"),
+            ("--search p99<1s --search-from 0", "search-from", "0"),
+            ("--search p99<1s --search-most 5", "search most", "5"),
         ] {
             let line = line.replace("--rate -1", "--rate=-1");
             let error = settings(&line).unwrap_err().to_string();
@@ -330,7 +413,25 @@ mod tests {
         };
         let again = words(line);
         assert_eq!(words(&again.join(" ")), again);
+        let search = "--search p99<5ms --search-from 7 --http2 --streams 3 --insecure --body=b";
+        let again = words(search);
+        assert_eq!(words(&again.join(" ")), again);
+        for word in ["--search=p99<5ms", "--search-from=7", "--http2", "--streams=3", "--insecure"] {
+            assert!(again.contains(&word.to_owned()), "{word}: {again:?}");
+        }
         assert!(again.contains(&"--seed=9".to_owned()) && again.contains(&"--even".to_owned()), "{again:?}");
+    }
+
+    #[test]
+    fn what_is_spoken_and_looked_for_is_in_every_plan() {
+        let target = Target::of_urls("a", vec!["https://127.0.0.1:1/x".to_owned()]);
+        let line = "--http2 --streams 5 --insecure --search p99<50ms -H Host:shop.example:8443";
+        let campaign = settings(line).unwrap().campaign(&[target]).unwrap();
+        let plan = &campaign.contenders[0].plan;
+        assert_eq!((plan.protocol, plan.streams), (Spoken::Http2, 5));
+        assert!(format!("{:?}", plan.tls).contains("shop.example"), "{:?}", plan.tls);
+        assert_eq!(campaign.search.unwrap().promise.within, Duration::from_millis(50));
+        assert!(campaign.check().is_ok());
     }
 
     #[test]

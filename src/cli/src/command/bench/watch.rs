@@ -14,6 +14,7 @@ use workerapp_bench::{
     Report, Watched,
     campaign::{Campaign, Contender, Turn, Watcher},
     results::{Observations, Replicas},
+    search::Step,
 };
 
 use super::targets::Target;
@@ -74,6 +75,14 @@ impl Watch {
         format!("run {} of {}: {}{row}, round {}", self.done + 1, self.turns, contender.name, turn.round)
     }
 
+    /// A line that stays.
+    fn note(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| output::note(text)),
+            None => output::note(text),
+        }
+    }
+
     fn observe(&mut self, turn: &Turn, contender: &Contender) -> Result<Observations, Error> {
         let Some(before) = self.before.take() else { return Ok(Observations::default()) };
         before.looking.abort();
@@ -130,6 +139,11 @@ impl Watcher for Watch {
         bar.set_message(format!("{phase}{:.0}/s{failed}", watched.per_second));
     }
 
+    fn tried(&mut self, _: &Turn, step: &Step) {
+        let end = step.why.as_ref().map_or_else(|| "kept".to_owned(), |why| format!("not kept: {why}"));
+        self.note(&format!("  {:.0}/s: {end}", step.per_second));
+    }
+
     fn after(
         &mut self,
         turn: &Turn,
@@ -143,10 +157,7 @@ impl Watcher for Watch {
             report.quantile_ms(0.99)
         );
         self.done += 1;
-        match &self.bar {
-            Some(bar) => bar.suspend(|| output::note(&told)),
-            None => output::note(&told),
-        }
+        self.note(&told);
         if let Some(bar) = self.bar.as_ref().filter(|_| self.done == self.turns || report.partial) {
             bar.finish_and_clear();
         }
