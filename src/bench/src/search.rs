@@ -78,6 +78,12 @@ pub struct Sought {
 }
 
 impl Sought {
+    /// Which step's run stands for the search: that of the rate found, else the last.
+    pub fn stands_for(&self) -> Option<usize> {
+        let found = |rate: f64| self.steps.iter().rposition(|step| step.per_second.total_cmp(&rate).is_eq());
+        self.highest_per_second.map_or_else(|| self.steps.len().checked_sub(1), found)
+    }
+
     /// The lowest rate at which the promise was broken.
     pub fn lowest_broken(&self) -> Option<&Step> {
         let broken = self.steps.iter().filter(|step| !step.kept);
@@ -203,20 +209,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The run that stands for the search: at the rate that was found, else the last one.
-    pub fn report(&self) -> Option<(f64, &Report)> {
-        let found = match self.decision {
-            Decision::Found(rate) | Decision::AtTheMost(rate) => Some(rate),
-            Decision::Try(_) | Decision::Never(_) => None,
-        };
-        let at = |rate: f64| move |step: &&(Step, Option<Report>)| step.0.per_second.total_cmp(&rate).is_eq();
-        let (step, report) = match found {
-            Some(rate) => self.steps.iter().rfind(at(rate))?,
-            None => self.steps.iter().rfind(|(_, report)| report.is_some())?,
-        };
-        Some((step.per_second, report.as_ref()?))
-    }
-
     /// As it stands in results.
     pub fn sought(&self, promise: &Promise) -> Sought {
         let found = match self.decision {

@@ -110,6 +110,9 @@ fn wrong_flags_and_servers_that_are_not_there_are_told() {
         (&["bench", "http://127.0.0.1:1/", "-d", "5x"], &["duration", "5x"]),
         (&["bench", "http://127.0.0.1:1/", "-c", "0"], &["connections", "0"]),
         (&["bench", "a=http://127.0.0.1:1/", "a=http://127.0.0.1:2/"], &["\"a\"", "name of its own"]),
+        (&["bench", "https://127.0.0.1:1/", "--ca", "/nowhere/ca.pem"], &["/nowhere/ca.pem", "No such file"]),
+        (&["bench", "http://127.0.0.1:1/", "--search", "p99"], &["search", "p99", "p99<50ms"]),
+        (&["bench", "http://127.0.0.1:1/", "--http2", "--streams", "0"], &["streams", "0"]),
         (
             &["bench", "a=http://127.0.0.1:1/", "b=http://127.0.0.1:2/", "--rounds", "2"],
             &["rounds", "2", "5"],
@@ -122,7 +125,32 @@ fn wrong_flags_and_servers_that_are_not_there_are_told() {
             assert!(told.contains(part), "{arguments:?}: {part}: {told}");
         }
     }
+    for flags in [["--streams", "2"], ["--search-from", "5"]] {
+        let output = said(&[&["bench", "http://127.0.0.1:1/"], &flags[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", text(&output.stderr));
+    }
     let output = said(&["bench", "http://x/", "--report", "x.pdf"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains(".html"));
+}
+
+#[test]
+fn the_highest_rate_that_keeps_a_promise_is_searched_for_and_told() {
+    let port = answering();
+    let url = format!("shop=http://127.0.0.1:{port}/");
+    // A promise that any machine keeps: the search ends at the highest rate allowed.
+    let flags =
+        ["--search", "p50<8s,failed<50%", "--search-from", "20", "--search-most", "40", "-d", "300ms"];
+    let output = said(&[&["bench", &url, "--warm-up", "200ms", "-o", "json"], &flags[..]].concat());
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+    let told = text(&output.stderr);
+    assert!(told.contains("  20/s: kept") && told.contains("  40/s: kept"), "{told}");
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let search = &results["runs"][0]["search"];
+    assert_eq!(
+        (&search["highest_per_second"], &search["at_the_most"]),
+        (&40.0.into(), &true.into()),
+        "{search}"
+    );
+    assert_eq!(search["promise"], "p50 < 8000 ms, failed < 50 %");
 }

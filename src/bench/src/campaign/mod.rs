@@ -54,8 +54,10 @@ pub trait Watcher {
     /// Ten times a second while it goes on.
     fn progress(&mut self, _turn: &Turn, _watched: &Watched) {}
 
-    /// In a search: a rate was tried.
-    fn tried(&mut self, _turn: &Turn, _step: &Step) {}
+    /// In a search: a rate was tried; what was seen at the server meanwhile.
+    fn tried(&mut self, _turn: &Turn, _contender: &Contender, _step: &Step) -> Observations {
+        Observations::default()
+    }
 
     /// After it: what was seen at the server meanwhile.
     fn after(
@@ -142,19 +144,20 @@ impl Campaign {
             }
             watcher.before(&turn, contender)?;
             let started = timestamp();
-            let Some((report, measured)) = self.measure(&turn, &plan, stop, watcher)? else { break };
+            let Some((report, measured)) = self.measure(&turn, contender, &plan, stop, watcher)? else {
+                break;
+            };
             let observations = watcher.after(&turn, contender, &report)?;
             let mut run = Run {
                 target: contender.name.clone(),
                 url: contender.url.clone(),
                 round: turn.round,
                 started,
-                observations: Observations {
-                    goodput_per_second: measured.observations.goodput_per_second,
-                    ..observations
-                },
                 ..measured
             };
+            if run.search.is_none() {
+                run.observations = observations;
+            }
             run.verdicts = judge(&run);
             results.runs.push(run);
         }
@@ -168,6 +171,7 @@ impl Campaign {
     fn measure(
         &self,
         turn: &Turn,
+        contender: &Contender,
         plan: &Plan,
         stop: &Stop,
         watcher: &mut dyn Watcher,
@@ -177,15 +181,27 @@ impl Campaign {
             let run = Run::of(plan, &report);
             return Ok(Some((report, run)));
         };
+        let mut seen = Vec::new();
         let outcome = search(plan, goal, stop, &mut |told| match told {
             Told::Progress(watched) => watcher.progress(turn, &watched),
-            Told::Tried(step) => watcher.tried(turn, step),
+            Told::Tried(step) => seen.push(watcher.tried(turn, contender, step)),
         })?;
-        let Some((per_second, report)) = outcome.report() else { return Ok(None) };
-        let plan = Plan { load: Load::Rate { per_second, arrivals: goal.arrivals }, ..plan.clone() };
-        let mut run = Run::of(&plan, report);
+        let sought = outcome.sought(&goal.promise);
+        // A step that got no answer in its warm-up has no figures; one before it has.
+        let last = outcome.steps.iter().rposition(|(_, report)| report.is_some());
+        let place = sought.stands_for().filter(|_| sought.highest_per_second.is_some()).or(last);
+        let Some((place, (step, Some(report)))) =
+            place.and_then(|place| Some((place, outcome.steps.get(place)?)))
+        else {
+            return Ok(None);
+        };
+        let load = Load::Rate { per_second: step.per_second, arrivals: goal.arrivals };
+        let mut run = Run::of(&Plan { load, ..plan.clone() }, report);
         run.figures.interrupted = matches!(outcome.decision, Decision::Try(_));
-        run.search = Some(outcome.sought(&goal.promise));
+        run.search = Some(sought);
+        if place < seen.len() {
+            run.observations = seen.swap_remove(place);
+        }
         run.observations.goodput_per_second = Some(report.within(goal.promise.within));
         Ok(Some((report.clone(), run)))
     }

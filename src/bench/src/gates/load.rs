@@ -13,13 +13,14 @@ pub(crate) const MOST_LATE: f64 = 0.01;
 
 pub(super) fn errors(run: &Run) -> Outcome {
     let figures = &run.figures;
-    if figures.answered == 0 {
-        return Invalid("no request was answered".into());
-    }
-    if figures.failed == 0 {
+    if figures.failed == 0 && figures.answered > 0 {
         return Passed;
     }
-    let mut why = format!("{} of {} requests failed", figures.failed, figures.failed + figures.answered);
+    let mut why = if figures.answered == 0 {
+        "no request was answered".to_owned()
+    } else {
+        format!("{} of {} requests failed", figures.failed, figures.failed + figures.answered)
+    };
     for (place, (kind, count)) in figures.failures.iter().enumerate() {
         why.push_str(if place == 0 { ": " } else { ", " });
         push!(why, "{kind} {count}");

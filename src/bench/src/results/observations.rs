@@ -91,10 +91,10 @@ pub struct Autoscaler {
 pub struct ServerCpu {
     /// CPUs used, on average over the run.
     pub used_cores: f64,
-    /// CPUs that it may use: the sum of its pods' limits or requests.
+    /// CPUs that it may use: the sum of its containers' limits, and of the requests of those without one. Absent if one has neither.
     #[serde(default)]
     pub available_cores: Option<f64>,
-    /// Of the time that the machines' CPUs had, the part in which they had nothing to do.
+    /// The part of these that it didn't use, in percent; 0 if it used more than it requested.
     #[serde(default)]
     pub idle_percent: Option<f64>,
     /// Scheduling periods in which it was held back by its limit, in percent of those in which it ran.
@@ -129,6 +129,15 @@ impl Observations {
     }
 }
 
+impl ServerCpu {
+    /// Of a server that used and may use so many CPUs.
+    pub fn new(used_cores: f64, available_cores: Option<f64>, throttled_percent: Option<f64>) -> Self {
+        let idle = |available: f64| 100.0 * (1.0 - used_cores / available).max(0.0);
+        let idle_percent = available_cores.filter(|available| *available > 0.0).map(idle);
+        Self { used_cores, available_cores, idle_percent, throttled_percent }
+    }
+}
+
 fn busiest_over_mean(counts: impl Iterator<Item = Option<u64>>) -> Option<f64> {
     let counts: Vec<f64> = counts.map(|count| count.map(crate::report::as_f64)).collect::<Option<_>>()?;
     let mean = counts.iter().sum::<f64>() / crate::report::as_f64(u64::try_from(counts.len()).ok()?);
@@ -138,6 +147,14 @@ fn busiest_over_mean(counts: impl Iterator<Item = Option<u64>>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn idle_is_what_may_be_used_and_is_not() {
+        assert_eq!(ServerCpu::new(0.5, Some(2.0), None).idle_percent, Some(75.0));
+        // A pod without a limit may use more than it asked for.
+        assert_eq!(ServerCpu::new(3.0, Some(2.0), None).idle_percent, Some(0.0));
+        assert_eq!(ServerCpu::new(3.0, None, None).idle_percent, None);
+    }
 
     #[test]
     fn a_pod_that_got_nothing_counts() {

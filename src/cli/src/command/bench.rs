@@ -6,11 +6,15 @@
 //! - `targets`: Services and URLs
 //! - `job`: the load from inside the cluster
 //! - `suite`: apps that are made for a measurement
-//! - `watch`: progress, and what the cluster says before and after each run
+//! - `watch`: progress
+//! - `observe`: what the cluster says of the pods before, while and after each run
+//! - `events`: the moments of a run inside the cluster, for the observer outside
 //! - `write`: reports
 
+mod events;
 mod flags;
 mod job;
+mod observe;
 mod suite;
 mod targets;
 mod watch;
@@ -134,12 +138,13 @@ pub(crate) async fn run(arguments: &Arguments, place: &Place) -> Result<ExitCode
     let results = match (&found.cluster, arguments.job.in_cluster) {
         (Some(cluster), true) => {
             let words = arguments.load.words(campaign.seed, campaign.rounds);
-            match job::measure(&arguments.job, cluster, &found.targets, &words, settings.threads()).await? {
+            let job = job::Task { targets: &found.targets, load: &words, threads: settings.threads() };
+            match job::measure(&arguments.job, cluster, job).await? {
                 Ok(results) => results,
                 Err(code) => return Ok(code),
             }
         }
-        _ => here(campaign, provenance, found, None).await?,
+        _ => here(campaign, provenance, found, arguments.job.events, None).await?,
     };
     arguments.report.write(&results)?;
     Ok(exit_code(&results))
@@ -153,11 +158,12 @@ fn exit_code(results: &Results) -> ExitCode {
     }
 }
 
-/// Measures from this machine. `left`: what to tell when it has to end at once.
+/// Measures from this machine. `events`: somebody else looks at the pods; `left`: what to tell when it has to end at once.
 async fn here(
     campaign: Campaign,
     provenance: Provenance,
     found: targets::Found,
+    events: bool,
     left: Option<String>,
 ) -> Result<Results, Error> {
     let stop = Stop::default();
@@ -172,7 +178,7 @@ async fn here(
         }
         std::process::exit(i32::from(INTERRUPTED));
     });
-    let mut watcher = watch::Watch::new(&campaign, found.targets, found.cluster);
+    let mut watcher = watch::Watch::new(&campaign, found.targets, found.cluster, events);
     // The engine has threads of its own and blocks; what the watcher asks of the cluster is answered by this one.
     let measuring = tokio::task::spawn_blocking(move || campaign.run(provenance, &stop, &mut watcher));
     let results =

@@ -2,9 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::{
-    apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler, core::v1::Pod as KubePod,
-    events::v1::Event,
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        autoscaling::v2::HorizontalPodAutoscaler,
+        core::v1::{Container, Pod as KubePod},
+        events::v1::Event,
+    },
+    apimachinery::pkg::api::resource::Quantity as KubeQuantity,
 };
 use kube::ResourceExt as _;
 use workerapp_api::Quantity;
@@ -42,7 +47,7 @@ impl Seen {
     }
 }
 
-/// The numbers of pods since the end of the warm-up, and the one that was right then.
+/// The numbers of pods since the end of the warm-up, which took so long, and the one that was right then.
 pub(crate) fn since(replicas: &[Replicas], warm_up: Duration) -> Vec<Replicas> {
     let begin = warm_up.as_secs_f64();
     let first = replicas.iter().rposition(|one| one.seconds <= begin).unwrap_or_default();
@@ -50,53 +55,55 @@ pub(crate) fn since(replicas: &[Replicas], warm_up: Duration) -> Vec<Replicas> {
     since.map(|one| Replicas { seconds: (one.seconds - begin).max(0.0), ..*one }).collect()
 }
 
-/// What happened between the two looks.
-pub(crate) fn between(before: &Seen, after: &Seen, replicas: Vec<Replicas>) -> Observations {
-    let seconds = after.at.duration_since(before.at).as_secs_f64().max(0.001);
-    let pods: Vec<_> = after.pods.iter().map(|pod| self::pod(before, after, pod, seconds)).collect();
-    let workers = after.pods.iter().flat_map(|pod| workers(before, pod, seconds)).collect();
+/// What happened between the first look and the last. What is a rate counts from the look at the end of the warm-up: a server that
+/// warms up uses more.
+pub(crate) fn between(first: &Seen, measured: &Seen, last: &Seen, replicas: Vec<Replicas>) -> Observations {
+    let seconds = last.at.duration_since(measured.at).as_secs_f64().max(0.001);
+    let pods: Vec<_> = last.pods.iter().map(|pod| self::pod(first, measured, last, pod)).collect();
+    let workers = last.pods.iter().flat_map(|pod| workers(measured, pod, seconds)).collect();
     let used = pods.iter().map(|pod| pod.used_cores).sum::<Option<f64>>().filter(|_| !pods.is_empty());
     let throttled = pods.iter().filter_map(|pod| pod.throttled_percent).reduce(f64::max);
-    let limits = after.pods.iter().map(|pod| cpu_limit(&pod.look.pod)).sum::<Option<f64>>();
+    let available = last.pods.iter().map(|pod| cpu_available(&pod.look.pod)).sum::<Option<f64>>();
     Observations {
-        cpu: used.map(|used_cores| ServerCpu {
-            used_cores,
-            available_cores: limits,
-            idle_percent: None,
-            throttled_percent: throttled,
-        }),
+        cpu: used.map(|used| ServerCpu::new(used, available, throttled)),
         replicas: Some(replicas),
-        autoscaler: after.autoscaler.as_ref().map(autoscaler),
+        autoscaler: last.autoscaler.as_ref().map(autoscaler),
         workers,
         pods: Some(pods),
         ..Observations::default()
     }
 }
 
-fn pod(before: &Seen, after: &Seen, pod: &SeenPod, seconds: f64) -> Pod {
+fn pod(first: &Seen, measured: &Seen, last: &Seen, pod: &SeenPod) -> Pod {
     let name = pod.look.pod.name_any();
-    let earlier = before.pod(&name);
-    let accounts =
-        earlier.and_then(|earlier| earlier.look.account.as_ref().ok()).zip(pod.look.account.as_ref().ok());
-    let periods = earlier.and_then(|earlier| earlier.periods).zip(pod.periods);
+    let (earlier, warm, now) = (first.pod(&name), measured.pod(&name), account(Some(pod)));
+    let seconds = last.at.duration_since(measured.at).as_secs_f64().max(0.001);
+    let periods = warm.and_then(|warm| warm.periods).zip(pod.periods);
     let throttled = periods.and_then(|((all_before, before), (all, now))| {
         (all > all_before).then(|| 100.0 * (now - before) / (all - all_before))
     });
     // A pod that is new was started, which is more than a restart; the number of replicas tells it.
     let containers =
         restarts(&pod.look.pod).saturating_sub(earlier.map_or(0, |earlier| restarts(&earlier.look.pod)));
-    let workers = accounts.map_or(0, |(before, now)| now.restarts().saturating_sub(before.restarts()));
+    let since_first = account(earlier).zip(now);
+    let workers = since_first.map_or(0, |(before, now)| now.restarts().saturating_sub(before.restarts()));
+    let since_measured = account(warm).zip(now);
     Pod {
         node: pod.look.pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
         restarts: containers + workers,
-        probe_failures: unhealthy(&after.events, &name).saturating_sub(unhealthy(&before.events, &name)),
-        requests: accounts.and_then(|(before, now)| {
+        probe_failures: unhealthy(&last.events, &name).saturating_sub(unhealthy(&first.events, &name)),
+        requests: since_first.and_then(|(before, now)| {
             Some(now.requests()?.saturating_sub(before.requests().unwrap_or_default()))
         }),
-        used_cores: accounts.map(|(before, now)| (cpu_seconds(now) - cpu_seconds(before)).max(0.0) / seconds),
+        used_cores: since_measured
+            .map(|(before, now)| (cpu_seconds(now) - cpu_seconds(before)).max(0.0) / seconds),
         throttled_percent: throttled,
         name,
     }
+}
+
+fn account(seen: Option<&SeenPod>) -> Option<&Account> {
+    seen?.look.account.as_ref().ok()
 }
 
 fn workers<'a>(before: &'a Seen, pod: &'a SeenPod, seconds: f64) -> impl Iterator<Item = Worker> + 'a {
@@ -139,17 +146,17 @@ fn unhealthy(events: &[Event], pod: &str) -> u64 {
     events.iter().filter(about).map(count).sum()
 }
 
-/// `None` where a container has no limit.
-fn cpu_limit(pod: &KubePod) -> Option<f64> {
-    let containers = &pod.spec.as_ref()?.containers;
-    let limit = |limits: &std::collections::BTreeMap<
-        String,
-        k8s_openapi::apimachinery::pkg::api::resource::Quantity,
-    >| {
-        let quantity: Quantity = limits.get("cpu")?.0.parse().ok()?;
+/// The limits of its containers, else their requests; `None` where one has neither.
+fn cpu_available(pod: &KubePod) -> Option<f64> {
+    let cpus = |quantities: Option<&std::collections::BTreeMap<String, KubeQuantity>>| {
+        let quantity: Quantity = quantities?.get("cpu")?.0.parse().ok()?;
         Some(f64::from(i32::try_from(quantity.milli_ceil()).ok()?) / 1000.0)
     };
-    containers.iter().map(|container| limit(container.resources.as_ref()?.limits.as_ref()?)).sum()
+    let of = |container: &Container| {
+        let resources = container.resources.as_ref()?;
+        cpus(resources.limits.as_ref()).or_else(|| cpus(resources.requests.as_ref()))
+    };
+    pod.spec.as_ref()?.containers.iter().map(of).sum()
 }
 
 fn autoscaler(found: &HorizontalPodAutoscaler) -> Autoscaler {
@@ -216,7 +223,7 @@ mod tests {
             vec![pod("a", 2, 3, 1100, 6.0, (110.0, 6.0)), pod("b", 0, 0, 5, 0.1, (1.0, 0.0))],
             5,
         );
-        let found = between(&before, &after, Vec::new());
+        let found = between(&before, &before, &after, Vec::new());
         let pods = found.pods.unwrap();
         let a = &pods[0];
         assert_eq!((a.restarts, a.probe_failures, a.requests, a.node.as_str()), (2, 2, Some(1000), "n1"));
@@ -240,9 +247,37 @@ mod tests {
         let before =
             seen(begin, vec![pod("a", 0, 0, 0, 0.0, (0.0, 0.0)), pod("b", 0, 0, 0, 0.0, (0.0, 0.0))], 0);
         let pods = vec![pod("a", 0, 0, 1, 2.0, (100.0, 0.0)), pod("b", 0, 0, 1, 3.0, (100.0, 7.0))];
-        let cpu = between(&before, &seen(begin + Duration::from_secs(10), pods, 0), Vec::new()).cpu.unwrap();
+        let cpu = between(&before, &before, &seen(begin + Duration::from_secs(10), pods, 0), Vec::new())
+            .cpu
+            .unwrap();
         assert!((cpu.used_cores - 0.5).abs() < 1e-9);
         assert_eq!((cpu.available_cores, cpu.throttled_percent), (Some(3.0), Some(7.0)));
+        assert!((cpu.idle_percent.unwrap() - 100.0 * 2.5 / 3.0).abs() < 1e-9, "{cpu:?}");
+    }
+
+    /// Starting and compiling cost more than serving; restarts count wherever they are.
+    #[test]
+    fn rates_count_from_the_end_of_the_warm_up_and_counters_from_the_begin() {
+        let begin = Instant::now();
+        let at = |seconds, pod| seen(begin + Duration::from_secs(seconds), vec![pod], 0);
+        let first = at(0, pod("a", 0, 0, 100, 0.0, (0.0, 0.0)));
+        let measured = at(5, pod("a", 1, 0, 600, 10.0, (50.0, 50.0)));
+        let last = at(15, pod("a", 1, 0, 1600, 15.0, (150.0, 50.0)));
+        let found = between(&first, &measured, &last, Vec::new());
+        let pod = &found.pods.unwrap()[0];
+        assert_eq!((pod.restarts, pod.requests, pod.throttled_percent), (1, Some(1500), Some(0.0)));
+        assert!((found.cpu.unwrap().used_cores - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_a_limit_the_request_is_what_may_be_used() {
+        let pod = |resources| {
+            let pod = json!({"spec": {"containers": [{"name": "app", "resources": resources}]}});
+            cpu_available(&serde_json::from_value(pod).unwrap())
+        };
+        assert_eq!(pod(json!({"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi"}})), Some(0.5));
+        assert_eq!(pod(json!({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}})), Some(2.0));
+        assert_eq!(pod(json!({})), None);
     }
 
     #[test]

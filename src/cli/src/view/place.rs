@@ -136,6 +136,21 @@ mod tests {
     }
 
     #[test]
+    fn a_port_that_says_so_speaks_tls() {
+        for (port_spec, url) in [
+            (json!({"name": "web", "port": 443, "appProtocol": "https"}), "https://10.1.2.3"),
+            (json!({"name": "https", "port": 8443}), "https://10.1.2.3:8443"),
+            (json!({"name": "https", "port": 8443, "appProtocol": "http"}), "http://10.1.2.3:8443"),
+        ] {
+            let service = service(
+                &json!({"type": "ClusterIP", "clusterIP": "10.1.2.3", "ports": [port_spec]}),
+                &json!(null),
+            );
+            assert_eq!(cluster_url(&service, port(&service, None).unwrap()), url);
+        }
+    }
+
+    #[test]
     fn a_cluster_ip_answers_inside_the_cluster() {
         let service =
             service(&json!({"type": "ClusterIP", "ports": [{"name": "app", "port": 8080}]}), &json!(null));

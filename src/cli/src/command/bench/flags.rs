@@ -413,13 +413,13 @@ mod tests {
         };
         let again = words(line);
         assert_eq!(words(&again.join(" ")), again);
+        assert!(again.contains(&"--seed=9".to_owned()) && again.contains(&"--even".to_owned()), "{again:?}");
         let search = "--search p99<5ms --search-from 7 --http2 --streams 3 --insecure --body=b";
         let again = words(search);
         assert_eq!(words(&again.join(" ")), again);
         for word in ["--search=p99<5ms", "--search-from=7", "--http2", "--streams=3", "--insecure"] {
             assert!(again.contains(&word.to_owned()), "{word}: {again:?}");
         }
-        assert!(again.contains(&"--seed=9".to_owned()) && again.contains(&"--even".to_owned()), "{again:?}");
     }
 
     #[test]

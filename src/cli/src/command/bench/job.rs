@@ -1,6 +1,7 @@
 //! `--in-cluster`: the same program as a Job, away from the targets where there is room; removed afterwards.
 //!
-//! Its log has the progress, then the results as JSON.
+//! Its log has the progress, then the results as JSON. The pods are looked at from here: the log says when, and the Job needs no
+//! permissions.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -10,46 +11,78 @@ use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{ResourceExt as _, api::LogParams};
 use serde_json::{Value, json};
 use workerapp_api::names;
-use workerapp_bench::results::Results;
+use workerapp_bench::{
+    comparison::compare,
+    gates::judge,
+    results::{Observations, Results},
+    search::Sought,
+};
 
-use super::{INTERRUPTED, targets::Target};
+use super::{INTERRUPTED, events::Event, observe::Observer, targets::Target};
 use crate::{cluster::Cluster, error::Error, output};
 
 /// Between looks at the Job.
 const AGAIN: Duration = Duration::from_millis(500);
 /// How long its pod may take to start.
 const PATIENCE: Duration = Duration::from_mins(3);
+/// How long a pod that is stopped may take to say what it has measured.
+const LAST_WORDS: Duration = Duration::from_secs(15);
 /// Removed by Kubernetes itself, should this program be ended before it can do so.
 const LEFT_FOR_SECONDS: u32 = 600;
 
 #[derive(Args)]
 #[command(next_help_heading = "In the cluster")]
 pub(crate) struct JobFlags {
-    /// Make the load in the cluster, by a Job that is removed afterwards; pods are then not looked at
+    /// Make the load in the cluster, by a Job that is removed afterwards
     #[arg(long, conflicts_with = "targets")]
     pub(crate) in_cluster: bool,
     /// The image of that Job; default: the operator's
     #[arg(long, value_name = "IMAGE", requires = "in_cluster")]
     image: Option<String>,
+    /// Tell whoever reads stderr when to look at the pods
+    #[arg(long, hide = true)]
+    pub(crate) events: bool,
+}
+
+/// What is measured, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Task<'a> {
+    pub(crate) targets: &'a [Target],
+    /// Flags of the load.
+    pub(crate) load: &'a [String],
+    pub(crate) threads: usize,
 }
 
 /// What came of it; nothing if it was stopped.
 pub(crate) async fn measure(
     flags: &JobFlags,
     cluster: &Cluster,
-    targets: &[Target],
-    load: &[String],
-    threads: usize,
+    task: Task<'_>,
 ) -> Result<Result<Results, ExitCode>, Error> {
     let (image, pull_policy) = image(flags, cluster).await?;
-    let job = job(&image, pull_policy.as_deref(), targets, load, threads);
+    let job = job(&image, pull_policy.as_deref(), task);
+    // Before there is something to remove, since a signal would else end this program at once.
+    let mut interrupt = tokio::spawn(super::interrupted());
     let made = cluster.make_job(&cluster.namespace, &job).await?;
     let name = made.name_any();
     output::note(&format!("Job {}/{name} makes the load", cluster.namespace));
+    let attending = attend(cluster, &name, task.targets);
+    tokio::pin!(attending);
     let outcome = tokio::select! {
-        outcome = attend(cluster, &name) => outcome.map(Ok),
-        () = super::interrupted() => Ok(Err(ExitCode::from(INTERRUPTED))),
+        outcome = &mut attending => outcome.map(Ok),
+        _ = &mut interrupt => {
+            output::note("stopping; the report will be of what was measured (again: at once)");
+            // Its pod is told to end, and has time to say what it has until then.
+            let removed = cluster.remove_job(&cluster.namespace, &name).await;
+            let partial = tokio::select! {
+                partial = &mut attending => partial.ok(),
+                () = super::interrupted() => None,
+                () = tokio::time::sleep(LAST_WORDS) => None,
+            };
+            removed.map(|()| partial.ok_or(ExitCode::from(INTERRUPTED)))
+        }
     };
+    interrupt.abort();
     let removed = cluster.remove_job(&cluster.namespace, &name).await;
     output::note(&format!("Job {name} removed"));
     let outcome = outcome?;
@@ -74,7 +107,7 @@ async fn image(flags: &JobFlags, cluster: &Cluster) -> Result<(String, Option<St
     Ok((image, container.and_then(|container| container.image_pull_policy)))
 }
 
-fn job(image: &str, pull_policy: Option<&str>, targets: &[Target], load: &[String], threads: usize) -> Job {
+fn job(image: &str, pull_policy: Option<&str>, Task { targets, load, threads }: Task<'_>) -> Job {
     let mut command = vec!["/usr/local/bin/kubectl-workerapp".to_owned(), "bench".to_owned()];
     command.extend(
         targets
@@ -82,7 +115,7 @@ fn job(image: &str, pull_policy: Option<&str>, targets: &[Target], load: &[Strin
             .map(|target| format!("{}={}", target.name, target.urls.first().cloned().unwrap_or_default())),
     );
     command.extend(load.iter().cloned());
-    command.extend(["-o".to_owned(), "json".to_owned()]);
+    command.extend(["--events".to_owned(), "-o".to_owned(), "json".to_owned()]);
     let away: Vec<Value> = targets
         .iter()
         .filter_map(|target| target.service.as_ref())
@@ -122,15 +155,19 @@ fn job(image: &str, pull_policy: Option<&str>, targets: &[Target], load: &[Strin
     serde_json::from_value(job).unwrap_or_default()
 }
 
-async fn attend(cluster: &Cluster, name: &str) -> Result<Results, Error> {
+async fn attend(cluster: &Cluster, name: &str, targets: &[Target]) -> Result<Results, Error> {
     let pod = started(cluster, name).await?;
     let params = LogParams { follow: true, ..LogParams::default() };
     let log = cluster.log(&pod, &params).await?;
     let (mut lines, mut json) = (log.lines(), String::new());
+    let mut seen = Sightings::new(Observer::new(targets.to_vec(), Some(cluster.clone())));
     let failed = |why: String| Error::Api { what: format!("Job {name}"), why };
     while let Some(line) = lines.try_next().await.map_err(|error| failed(error.to_string()))? {
         if json.is_empty() && line != "{" {
-            output::note(&line);
+            match Event::read(&line) {
+                Some(event) => seen.take_note(event).await,
+                None => output::note(&line),
+            }
             continue;
         }
         json += &line;
@@ -142,7 +179,57 @@ async fn attend(cluster: &Cluster, name: &str) -> Result<Results, Error> {
     if json.is_empty() {
         return Err(failed("it ended without results; the lines above say why".to_owned()));
     }
-    serde_json::from_str(&json).map_err(|error| failed(format!("its results can't be read: {error}")))
+    let results = serde_json::from_str(&json);
+    let results = results.map_err(|error| failed(format!("its results can't be read: {error}")))?;
+    Ok(seen.put_into(results))
+}
+
+/// What is seen of the pods while the Job makes the load.
+struct Sightings {
+    observer: Observer,
+    /// Of each run, in their order; of a search, what was seen at each of its rates.
+    runs: Vec<Vec<Observations>>,
+}
+
+impl Sightings {
+    fn new(observer: Observer) -> Self {
+        Self { observer, runs: Vec::new() }
+    }
+
+    async fn take_note(&mut self, event: Event) {
+        match event {
+            Event::Begin(target) => {
+                self.runs.push(Vec::new());
+                if let Err(error) = self.observer.begin(target).await {
+                    output::note(&format!("the pods can't be looked at: {error}"));
+                }
+            }
+            Event::Measure => self.observer.measuring(&tokio::runtime::Handle::current()),
+            Event::Tried | Event::End => {
+                let seen = self.observer.end().await.unwrap_or_else(|error| {
+                    output::note(&format!("the pods can't be looked at: {error}"));
+                    Observations::default()
+                });
+                if let Some(run) = self.runs.last_mut() {
+                    run.push(seen);
+                }
+            }
+        }
+    }
+
+    /// The Job saw no pods, so it judged without them.
+    fn put_into(self, mut results: Results) -> Results {
+        for (run, mut seen) in results.runs.iter_mut().zip(self.runs) {
+            let place = run.search.as_ref().map_or(Some(0), Sought::stands_for).unwrap_or_default();
+            if place < seen.len() {
+                let goodput_per_second = run.observations.goodput_per_second;
+                run.observations = Observations { goodput_per_second, ..seen.swap_remove(place) };
+                run.verdicts = judge(run);
+            }
+        }
+        results.comparisons = compare(&results, results.provenance.seed.unwrap_or_default());
+        results
+    }
 }
 
 /// The Job's pod, once its container runs or has run.
@@ -191,7 +278,12 @@ mod tests {
             service: Some(serde_json::from_value(service).unwrap()),
         };
         let load = ["--connections".to_owned(), "7".to_owned()];
-        let job = serde_json::to_value(job("op:1", Some("Never"), &[target], &load, 2)).unwrap();
+        let job = serde_json::to_value(job(
+            "op:1",
+            Some("Never"),
+            Task { targets: &[target], load: &load, threads: 2 },
+        ))
+        .unwrap();
         let pod = &job["spec"]["template"]["spec"];
         let container = &pod["containers"][0];
         let words = [
@@ -200,6 +292,7 @@ mod tests {
             "shop=http://shop.web.svc/",
             "--connections",
             "7",
+            "--events",
             "-o",
             "json",
         ];

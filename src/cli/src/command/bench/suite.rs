@@ -152,7 +152,8 @@ async fn measure(
         output::note(&format!("{}: {} runs, seed {}", ask.path, campaign.turns().len(), campaign.seed));
         let results = if arguments.job.in_cluster {
             let words = load.words(campaign.seed, campaign.rounds);
-            match job::measure(&arguments.job, cluster, &targets, &words, settings.threads()).await? {
+            let task = job::Task { targets: &targets, load: &words, threads: settings.threads() };
+            match job::measure(&arguments.job, cluster, task).await? {
                 Ok(results) => results,
                 Err(_) => break,
             }
@@ -164,7 +165,7 @@ async fn measure(
             let provenance =
                 Provenance::here("kubectl-workerapp", env!("CARGO_PKG_VERSION"), Some(campaign.seed));
             let found = targets::Found { targets, cluster: Some(cluster.clone()), versions: Vec::new() };
-            super::here(campaign, provenance, found, Some(left(&suite.name, cluster))).await?
+            super::here(campaign, provenance, found, false, Some(left(&suite.name, cluster))).await?
         };
         let stopped = results.provenance.interrupted;
         add(&mut whole, results, ask, suite);

@@ -1,56 +1,43 @@
-//! What goes with the runs: a line of progress, and what the cluster says of the pods before, while and after.
+//! What goes with the runs: a line of progress, and looks at the pods.
 
-use std::{
-    io::IsTerminal as _,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::{io::IsTerminal as _, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use k8s_openapi::api::core::v1::Service;
-use kube::ResourceExt as _;
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::runtime::Handle;
 use workerapp_bench::{
     Report, Watched,
     campaign::{Campaign, Contender, Turn, Watcher},
-    results::{Observations, Replicas},
+    results::Observations,
     search::Step,
 };
 
-use super::targets::Target;
-use crate::{
-    cluster::Cluster,
-    error::Error,
-    output,
-    view::observed::{self, Seen},
-};
+use super::{events::Event, observe::Observer, targets::Target};
+use crate::{cluster::Cluster, error::Error, output};
 
-/// Between looks at the number of pods.
-const LOOK: Duration = Duration::from_secs(2);
+/// After a run, who looks at the pods from outside needs so long; the next one would be in their counters.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Watches a campaign.
 pub(crate) struct Watch {
-    targets: Vec<Target>,
-    cluster: Option<Cluster>,
+    observer: Observer,
+    /// Somebody else looks at the pods, and is told when.
+    events: bool,
     runtime: Handle,
     bar: Option<ProgressBar>,
     done: usize,
     turns: usize,
     rows: Vec<usize>,
-    /// Of the run that goes on.
-    before: Option<Before>,
-}
-
-struct Before {
-    seen: Seen,
-    begin: Instant,
-    replicas: Arc<Mutex<Vec<Replicas>>>,
-    looking: JoinHandle<()>,
+    warming_up: bool,
 }
 
 impl Watch {
     /// To be made where the runtime is.
-    pub(crate) fn new(campaign: &Campaign, targets: Vec<Target>, cluster: Option<Cluster>) -> Self {
+    pub(crate) fn new(
+        campaign: &Campaign,
+        targets: Vec<Target>,
+        cluster: Option<Cluster>,
+        events: bool,
+    ) -> Self {
         let turns = campaign.turns().len();
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{prefix} [{bar:30}] {wide_msg}");
@@ -58,12 +45,9 @@ impl Watch {
             style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style.progress_chars("=> ")))
         });
         let rows = campaign.ladder.clone();
-        Self { targets, cluster, runtime: Handle::current(), bar, done: 0, turns, rows, before: None }
-    }
-
-    fn service(&self, turn: &Turn) -> Option<(&Cluster, &Service)> {
-        let service = self.targets.get(turn.contender)?.service.as_ref()?;
-        Some((self.cluster.as_ref()?, service))
+        let observer = Observer::new(targets, cluster);
+        let runtime = Handle::current();
+        Self { observer, events, runtime, bar, done: 0, turns, rows, warming_up: false }
     }
 
     fn name(&self, turn: &Turn, contender: &Contender) -> String {
@@ -83,20 +67,34 @@ impl Watch {
         }
     }
 
-    fn observe(&mut self, turn: &Turn, contender: &Contender) -> Result<Observations, Error> {
-        let Some(before) = self.before.take() else { return Ok(Observations::default()) };
-        before.looking.abort();
-        let Some((cluster, service)) = self.service(turn) else { return Ok(Observations::default()) };
-        let after = self.runtime.block_on(seen(cluster, service))?;
-        let mut replicas = before.replicas.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let elapsed = before.begin.elapsed();
-        replicas.push(Replicas {
-            seconds: elapsed.as_secs_f64(),
-            ready: after.ready(),
-            wanted: after.wanted(),
-        });
-        let replicas = observed::since(&replicas, contender.plan.warm_up);
-        Ok(observed::between(&before.seen, &after, replicas))
+    /// Whoever looks from outside is told, and given the time.
+    fn tell(&self, event: Event) {
+        if self.events {
+            output::note(&event.to_string());
+            if matches!(event, Event::Tried | Event::End) {
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    fn begin(&mut self, turn: &Turn, contender: &Contender) {
+        self.warming_up = true;
+        self.tell(Event::Begin(turn.contender));
+        // The gates will say that nobody looked.
+        if let Err(error) = self.runtime.block_on(self.observer.begin(turn.contender)) {
+            self.unseen(contender, &error);
+        }
+    }
+
+    fn end(&mut self, contender: &Contender) -> Observations {
+        self.runtime.block_on(self.observer.end()).unwrap_or_else(|error| {
+            self.unseen(contender, &error);
+            Observations::default()
+        })
+    }
+
+    fn unseen(&self, contender: &Contender, error: &Error) {
+        self.note(&format!("{}: its pods can't be looked at: {error}", contender.name));
     }
 }
 
@@ -107,24 +105,16 @@ impl Watcher for Watch {
             Some(bar) => bar.set_prefix(name),
             None => output::note(&name),
         }
-        let Some((cluster, service)) = self.service(turn) else { return Ok(()) };
-        let seen = match self.runtime.block_on(seen(cluster, service)) {
-            Ok(seen) => seen,
-            Err(error) => {
-                // The gates will say that nobody looked.
-                output::note(&format!("{}: its pods can't be looked at: {error}", contender.name));
-                return Ok(());
-            }
-        };
-        let begin = Instant::now();
-        let first = Replicas { seconds: 0.0, ready: seen.ready(), wanted: seen.wanted() };
-        let replicas = Arc::new(Mutex::new(vec![first]));
-        let looking = look(&self.runtime, cluster.clone(), service.clone(), begin, Arc::clone(&replicas));
-        self.before = Some(Before { seen, begin, replicas, looking });
+        self.begin(turn, contender);
         Ok(())
     }
 
     fn progress(&mut self, _: &Turn, watched: &Watched) {
+        if self.warming_up && !watched.warming_up {
+            self.tell(Event::Measure);
+            self.observer.measuring(&self.runtime);
+        }
+        self.warming_up = watched.warming_up;
         let Some(bar) = &self.bar else { return };
         let part = watched.elapsed.as_secs_f64() / watched.planned.as_secs_f64().max(0.001);
         // Of the bar's thousand.
@@ -139,9 +129,13 @@ impl Watcher for Watch {
         bar.set_message(format!("{phase}{:.0}/s{failed}", watched.per_second));
     }
 
-    fn tried(&mut self, _: &Turn, step: &Step) {
+    fn tried(&mut self, _: &Turn, contender: &Contender, step: &Step) -> Observations {
         let end = step.why.as_ref().map_or_else(|| "kept".to_owned(), |why| format!("not kept: {why}"));
         self.note(&format!("  {:.0}/s: {end}", step.per_second));
+        let seen = self.end(contender);
+        self.tell(Event::Tried);
+        self.warming_up = true;
+        seen
     }
 
     fn after(
@@ -161,38 +155,8 @@ impl Watcher for Watch {
         if let Some(bar) = self.bar.as_ref().filter(|_| self.done == self.turns || report.partial) {
             bar.finish_and_clear();
         }
-        self.observe(turn, contender).or_else(|error| {
-            output::note(&format!("{}: its pods can't be looked at: {error}", contender.name));
-            Ok(Observations::default())
-        })
+        let seen = self.end(contender);
+        self.tell(Event::End);
+        Ok(seen)
     }
-}
-
-/// Looks at the number of pods again and again.
-fn look(
-    runtime: &Handle,
-    cluster: Cluster,
-    service: Service,
-    begin: Instant,
-    replicas: Arc<Mutex<Vec<Replicas>>>,
-) -> JoinHandle<()> {
-    runtime.spawn(async move {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            let Ok((ready, wanted)) = cluster.replicas(&service).await else { continue };
-            let now = Replicas { seconds: begin.elapsed().as_secs_f64(), ready, wanted };
-            replicas.lock().unwrap_or_else(PoisonError::into_inner).push(now);
-        }
-    })
-}
-
-async fn seen(cluster: &Cluster, service: &Service) -> Result<Seen, Error> {
-    let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
-    let pods = cluster.pods_of(service).await?;
-    let (events, deployment, autoscaler) = futures::try_join!(
-        cluster.events(&namespace),
-        cluster.deployment(&namespace, &name),
-        cluster.autoscaler(&namespace, &name),
-    )?;
-    Ok(Seen { at: Instant::now(), pods, events, deployment, autoscaler })
 }
