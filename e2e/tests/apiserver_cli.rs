@@ -1,5 +1,7 @@
 //! The command line against a real API server.
 
+use std::{os::unix::fs::symlink, path::Path};
+
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler, core::v1::Service};
 use kube::{Resource, ResourceExt as _};
@@ -8,7 +10,8 @@ use serde_json::{Value, json};
 use workerapp_api::{WorkerApp, names};
 use workerapp_e2e::{
     Fixture, Operator, app,
-    cli::{Said, cli},
+    cli::{Said, cli, program},
+    cluster,
     fixture::Namespaced,
     operator::SUPERVISOR_IMAGE,
 };
@@ -266,6 +269,31 @@ async fn bad_input_is_told_with_what_is_allowed() -> Result<()> {
     let names =
         here(&fixture, &["__complete", "--", "-n", &fixture.namespace, "status", "s"]).await?.well()?.out;
     ensure!(names == "shop\n:4\n", "{names}");
+    fixture.remove().await
+}
+
+/// kubectl finds both files on the PATH, as krew puts them there.
+#[tokio::test]
+async fn kubectl_itself_offers_commands_and_the_names_of_apps() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    fixture.apply("shop", app(json!({}))).await?;
+    let folder = std::env::temp_dir().join(format!("workerapp-kubectl-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../krew/kubectl_complete-workerapp");
+    symlink(program()?, folder.join("kubectl-workerapp"))?;
+    symlink(script, folder.join("kubectl_complete-workerapp"))?;
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH")?);
+    let offered = async |words: &[&str]| -> Result<String> {
+        let mut kubectl = tokio::process::Command::new("kubectl");
+        kubectl.args(["__complete", "workerapp"]).args(words).env("PATH", &path);
+        kubectl.env("KUBECONFIG", std::env::var_os(cluster::VARIABLE).unwrap_or_default());
+        Ok(String::from_utf8(kubectl.output().await?.stdout)?)
+    };
+    let commands = offered(&["re"]).await?;
+    ensure!(commands == "render\nrestart\nresume\n:4\n", "{commands:?}");
+    let apps = offered(&["-n", &fixture.namespace, "status", "s"]).await?;
+    ensure!(apps == "shop\n:4\n", "{apps:?}");
+    std::fs::remove_dir_all(&folder)?;
     fixture.remove().await
 }
 

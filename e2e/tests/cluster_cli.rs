@@ -6,7 +6,10 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job};
 use kube::{ResourceExt as _, api::ListParams};
 use serde_json::json;
-use tokio::process::Command;
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::Command,
+};
 use workerapp_e2e::{
     cli::{Said, cli, program},
     cluster,
@@ -165,23 +168,36 @@ async fn bench_in_the_cluster_leaves_nothing_behind() -> Result<()> {
         ensure!(matches!(said.code, 0 | 3), "{said:?}");
         let results = said.json()?;
         ensure!(results["runs"][0]["figures"]["answered"].as_u64() > Some(0), "{results}");
+        // The pods are seen from here, as if the load came from here.
+        let observed = &results["runs"][0]["observations"];
+        let pod = &observed["pods"][0];
+        ensure!(pod["requests"].as_u64() > Some(0) && pod["restarts"] == 0, "{observed}");
+        ensure!(observed["cpu"]["used_cores"].as_f64() > Some(0.0), "{observed}");
+        ensure!(observed["replicas"][0]["ready"] == 1, "{observed}");
         until_no_job(nodes).await?;
 
-        // Ended in the middle, it cleans up too.
+        // Ended in the middle, it cleans up too, and tells what was measured.
         let mut child = Command::new(program()?)
-            .args(["-n", &nodes.namespace, "bench", "--in-cluster", "-d", "60s"])
+            .args(["-n", &nodes.namespace, "bench", "--in-cluster", "-d", "60s", "-o", "json"])
             .env("KUBECONFIG", std::env::var_os(cluster::VARIABLE).unwrap_or_default())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()?;
-        eventually("the Job", async || {
-            ensure!(!nodes.api::<Job>().list(&ListParams::default()).await?.items.is_empty(), "none");
-            Ok(())
-        })
-        .await?;
+        let mut said = BufReader::new(child.stderr.take().context("no stderr")?).lines();
+        while let Some(line) = said.next_line().await? {
+            if line.contains("run 1 of 1") {
+                break;
+            }
+        }
+        let rest = tokio::spawn(async move { while let Ok(Some(_)) = said.next_line().await {} });
         let pid = child.id().context("it has ended")?.to_string();
         Command::new("kill").args(["-INT", &pid]).status().await?;
-        ensure!(child.wait().await?.code() == Some(130));
+        let output = child.wait_with_output().await?;
+        rest.await?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.code() == Some(130), "{:?}: {text}", output.status);
+        let partial: serde_json::Value = serde_json::from_str(&text).with_context(|| format!("{text:?}"))?;
+        ensure!(partial["provenance"]["interrupted"] == true, "{text}");
         until_no_job(nodes).await
     })
     .await

@@ -257,13 +257,13 @@ pub fn search(
             Ok(report) => steps.push((Step::of(per_second, &promise, &report), Some(report))),
             // A server that answers nothing at a high rate answered at a lower one.
             Err(error @ Error::WarmUp { .. }) if !steps.is_empty() => {
-                let step = Step { per_second, why: Some(error.to_string()), ..Step::default() };
-                steps.push((step, None));
+                let why = Some(error.to_string());
+                steps.push((Step { per_second, why, ..Step::default() }, None));
             }
             Err(error) => return Err(error),
         }
-        if let Some((step, _)) = steps.last().filter(|_| !stop.is_stopped()) {
-            tell(Told::Tried(step));
+        if let Some((tried, _)) = steps.last().filter(|_| !stop.is_stopped()) {
+            tell(Told::Tried(tried));
         }
     }
 }

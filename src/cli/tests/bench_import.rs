@@ -109,8 +109,8 @@ fn files_that_can_not_be_read_are_named_with_what_is_wrong_and_nothing_is_writte
         (folder.file("cut.json", AUTOCANNON_JSON.split_at(300).0), "no JSON"),
         (folder.file("other.json", "{\"name\": \"package\"}"), "none of the formats"),
         (
-            folder.file("type.json", &AUTOCANNON_JSON.replace("\"mean\":9.5", "\"mean\":\"fast\"")),
-            "latency.mean",
+            folder.file("type.json", &AUTOCANNON_JSON.replace("\"average\":9.5", "\"average\":\"fast\"")),
+            "latency.average",
         ),
         (folder.file("wrk-cut.txt", WRK_TEXT.split_at(120).0), "wrk"),
         (

@@ -38,7 +38,7 @@ fn bash_completes_commands_and_flags_by_the_script() {
     {
         let typed = format!(
             "source {script}; COMP_WORDS=(kubectl-workerapp {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
-             _kubectl-workerapp kubectl-workerapp \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; \
+             $(complete -p kubectl-workerapp | sed 's/.*-F \\([^ ]*\\).*/\\1/') kubectl-workerapp \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; \
              echo ${{COMPREPLY[@]}}"
         );
         assert_eq!(run(Command::new("bash").args(["-c", &typed]), &folder).trim(), wanted, "{words}");

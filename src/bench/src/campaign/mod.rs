@@ -183,19 +183,19 @@ impl Campaign {
         };
         let mut seen = Vec::new();
         let outcome = search(plan, goal, stop, &mut |told| match told {
-            Told::Progress(watched) => watcher.progress(turn, &watched),
-            Told::Tried(step) => seen.push(watcher.tried(turn, contender, step)),
+            Told::Progress(now) => watcher.progress(turn, &now),
+            Told::Tried(tried) => seen.push(watcher.tried(turn, contender, tried)),
         })?;
         let sought = outcome.sought(&goal.promise);
         // A step that got no answer in its warm-up has no figures; one before it has.
         let last = outcome.steps.iter().rposition(|(_, report)| report.is_some());
         let place = sought.stands_for().filter(|_| sought.highest_per_second.is_some()).or(last);
-        let Some((place, (step, Some(report)))) =
+        let Some((place, (tried, Some(report)))) =
             place.and_then(|place| Some((place, outcome.steps.get(place)?)))
         else {
             return Ok(None);
         };
-        let load = Load::Rate { per_second: step.per_second, arrivals: goal.arrivals };
+        let load = Load::Rate { per_second: tried.per_second, arrivals: goal.arrivals };
         let mut run = Run::of(&Plan { load, ..plan.clone() }, report);
         run.figures.interrupted = matches!(outcome.decision, Decision::Try(_));
         run.search = Some(sought);

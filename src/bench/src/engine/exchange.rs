@@ -87,18 +87,18 @@ impl Slots {
 
     /// Sends the slot's request, if it waits for that. What became of it, if that is known at once.
     pub(super) fn begin(&mut self, slot: usize, plan: &Plan, send: &SendRequest<Bytes>) -> Option<News> {
-        let Some(place) = self.all.get_mut(slot) else { return None };
+        let place = self.all.get_mut(slot)?;
         let Exchange::Queued(number) = place.exchange else { return None };
         let message = plan.requests.get(number)?.message.as_ref()?;
         // A clone for each request: one alone takes no second while its first waits for a free stream.
         let begun = send.clone().send_request(message.head.clone(), message.body.is_empty());
-        let sent = begun.and_then(|(head, mut body)| {
+        let head = begun.and_then(|(head, mut body)| {
             if !message.body.is_empty() {
                 body.send_data(message.body.clone(), true)?;
             }
             Ok(head)
         });
-        match sent {
+        match head {
             Ok(head) => {
                 place.exchange = Exchange::Head(head);
                 self.woken.push(slot);

@@ -104,7 +104,7 @@ impl Session {
                 State::Opening(opening) => match opening.as_mut().poll(&mut context) {
                     Poll::Pending => return Ok(()),
                     Poll::Ready(opened) => {
-                        let (send, connection) = opened.map_err(|error| self.ended(error))?;
+                        let (send, connection) = opened.map_err(|error| self.ended(&error))?;
                         self.state = State::Open(send, Box::new(connection));
                         continue;
                     }
@@ -132,15 +132,15 @@ impl Session {
             self.slots.retain(|slot| !ended.contains(slot));
             match over {
                 Poll::Ready(Ok(())) => return Err(Failure::ClosedEarly.into()),
-                Poll::Ready(Err(error)) => return Err(self.ended(error)),
+                Poll::Ready(Err(error)) => return Err(self.ended(&error)),
                 Poll::Pending if self.woken.0.load(Ordering::Relaxed) => {}
                 Poll::Pending => return Ok(()),
             }
         }
     }
 
-    fn ended(&self, error: h2::Error) -> Fault {
-        self.pipe.borrow_mut().fault.take().unwrap_or_else(|| fault(&error))
+    fn ended(&self, error: &h2::Error) -> Fault {
+        self.pipe.borrow_mut().fault.take().unwrap_or_else(|| fault(error))
     }
 
     /// Takes note of what came.

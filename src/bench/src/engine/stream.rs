@@ -182,7 +182,9 @@ pub(super) fn fault(error: &io::Error) -> Fault {
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::NotConnected => {
             return Failure::ClosedEarly.into();
         }
-        _ if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => Failure::Tls,
+        _ if error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>) => {
+            Failure::Tls
+        }
         _ => Failure::BadResponse,
     };
     Fault { kind, why: Some(error.to_string()) }
