@@ -29,12 +29,12 @@ fn latency(run: &Run, percent: f64) -> Option<f64> {
 
 /// All of them, in the order in which reports list them.
 pub const METRICS: &[Metric] = &[
+    Metric { name: "requests/s", more_is_better: true, figure: |run| Some(run.figures.requests_per_second) },
     Metric {
         name: "highest rate/s",
         more_is_better: true,
         figure: |run| run.search.as_ref()?.highest_per_second,
     },
-    Metric { name: "requests/s", more_is_better: true, figure: |run| Some(run.figures.requests_per_second) },
     Metric { name: "goodput/s", more_is_better: true, figure: |run| run.observations.goodput_per_second },
     Metric { name: "requests/s per core", more_is_better: true, figure: Run::requests_per_core },
     Metric {

@@ -19,6 +19,7 @@ use workerapp_bench::{
     version,
     after_help = "Examples:\n  workerapp-load http://127.0.0.1:3000/ -c 100 -d 30\n  workerapp-load http://127.0.0.1:3000/ --rate 500 --random-arrivals 1\n  workerapp-load https://127.0.0.1:8443/ --insecure --http2 --streams 10"
 )]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 struct Arguments {
     /// Where to send requests: http://HOST:PORT/PATH, or https://
     url: String,

@@ -1,5 +1,7 @@
 //! What the Tab key offers, in a shell and through kubectl's script; and what krew installs.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may, like the tests")]
+
 mod common;
 
 use common::{Folder, said, text};

@@ -123,7 +123,9 @@ impl<'a, W: Wire> Reactor<'a, W> {
             }
             if now >= self.times.end {
                 cpu.end();
-                if self.schedule.is_none() || (self.busy == 0 && self.waiting.is_empty()) {
+                // A thread that was held up over the end still owes what was due before it.
+                let owes = self.due().is_some_and(|due| due < self.times.end);
+                if self.schedule.is_none() || (self.busy == 0 && self.waiting.is_empty() && !owes) {
                     break;
                 }
             }

@@ -54,6 +54,7 @@ fn a_run_without_fault_passes() {
 }
 
 #[test]
+#[expect(clippy::large_stack_arrays, reason = "a table of runs reads best as one")]
 fn each_gate_closes_for_its_own_fault_and_says_why() {
     let figures = |change: fn(&mut Figures)| {
         let mut run = good();

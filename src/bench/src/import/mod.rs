@@ -83,10 +83,19 @@ fn from_json(text: &str) -> Result<Vec<Run>, Error> {
         .collect()
 }
 
+#[derive(serde::Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
 /// Results of this program, with everything that they had when they were written: to write another report of the same.
 pub fn document(text: &str) -> Result<Results, Error> {
-    let results: Results = serde_json::from_str(text).map_err(|source| Error::Own { source })?;
-    if results.version == VERSION { Ok(results) } else { Err(Error::Version { version: results.version }) }
+    // First, since another version may lack what is a must in this one.
+    let Versioned { version } = serde_json::from_str(text).map_err(|source| Error::Own { source })?;
+    if version != VERSION {
+        return Err(Error::Version { version });
+    }
+    serde_json::from_str(text).map_err(|source| Error::Own { source })
 }
 
 /// All files together, judged and compared. Runs of one target in one row are numbered as rounds, in the order in which they come.

@@ -31,7 +31,8 @@ pub(crate) struct Words {
 }
 
 pub(crate) fn script(arguments: &Arguments) -> Result<ExitCode, Error> {
-    let mut command = usage::command::<Cli>("kubectl-workerapp");
+    // Scripts call their functions after the name: with a space in it they would look for their subcommands in vain.
+    let mut command = usage::command::<Cli>("kubectl-workerapp").name("kubectl-workerapp");
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "kubectl-workerapp", &mut script);
     output::print(&String::from_utf8_lossy(&script))?;

@@ -46,13 +46,9 @@ pub(crate) fn urls(service: &Service, port: &ServicePort, hosts: &[String]) -> V
 /// The URL inside the cluster: by address, which needs no name service and is not looked up during a measurement.
 pub(crate) fn cluster_url(service: &Service, port: &ServicePort) -> String {
     let address = service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref());
-    match address.filter(|address| !address.is_empty() && *address != "None") {
-        Some(address) => url(address, port.port, is_tls(port)),
-        None => {
-            let host = format!("{}.{}.svc", service.name_any(), service.namespace().unwrap_or_default());
-            url(&host, port.port, is_tls(port))
-        }
-    }
+    let address = address.filter(|address| !address.is_empty() && *address != "None").map(str::to_owned);
+    let by_name = || format!("{}.{}.svc", service.name_any(), service.namespace().unwrap_or_default());
+    url(&address.unwrap_or_else(by_name), port.port, is_tls(port))
 }
 
 fn load_balancers(service: &Service) -> Vec<String> {

@@ -50,6 +50,7 @@ const PRECISION: f64 = 0.05;
 /// What a person may say of the load.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Load")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct LoadFlags {
     /// Settings with a name: watt, wrk-ladder or cloudgate; other flags win over it
     #[arg(long, value_name = "NAME")]

@@ -66,8 +66,7 @@ pub(crate) async fn measure(
     let made = cluster.make_job(&cluster.namespace, &job).await?;
     let name = made.name_any();
     output::note(&format!("Job {}/{name} makes the load", cluster.namespace));
-    let attending = attend(cluster, &name, task.targets);
-    tokio::pin!(attending);
+    let mut attending = Box::pin(attend(cluster, &name, task.targets));
     let outcome = tokio::select! {
         outcome = &mut attending => outcome.map(Ok),
         _ = &mut interrupt => {
