@@ -56,9 +56,10 @@ fn go(campaign: &Campaign, stop: &Stop, watcher: &mut dyn Watcher) -> Result<Res
 
 #[test]
 fn two_servers_in_turns_are_told_apart() {
-    let campaign = campaign(vec![contender("slow", 10), contender("fast", 2)], &[2, 4], 5);
+    // More than the five pairs that are needed: a busy machine makes some runs invalid.
+    let campaign = campaign(vec![contender("slow", 10), contender("fast", 2)], &[2, 4], 8);
     let results = go(&campaign, &Stop::default(), &mut Blind).unwrap();
-    assert_eq!(results.runs.len(), 20);
+    assert_eq!(results.runs.len(), 32);
     assert_eq!(results.provenance.seed, Some(3));
     let rows = results.rows();
     assert!(rows.contains(&"2 connections") && rows.contains(&"4 connections"), "{rows:?}");

@@ -14,6 +14,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 For `kubectl workerapp` itself put the script kubectl_complete-workerapp on the PATH, beside this program.";
 
+/// What scripts complete.
+const PROGRAM: &str = "kubectl-workerapp";
+
 /// A person waits with a finger on the Tab key.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -31,11 +34,14 @@ pub(crate) struct Words {
 }
 
 pub(crate) fn script(arguments: &Arguments) -> Result<ExitCode, Error> {
-    // Scripts call their functions after the name: with a space in it they would look for their subcommands in vain.
-    let mut command = usage::command::<Cli>("kubectl-workerapp").name("kubectl-workerapp");
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut command, "kubectl-workerapp", &mut script);
-    output::print(&String::from_utf8_lossy(&script))?;
+    let mut command = usage::command::<Cli>(PROGRAM);
+    // Bash's generator calls the same command differently in two places if its name has a dash: it gets one without, which then is
+    // the name of functions alone.
+    let name = if arguments.shell == Shell::Bash { PROGRAM.replace('-', "_") } else { PROGRAM.to_owned() };
+    clap_complete::generate(arguments.shell, &mut command, &name, &mut script);
+    let script = String::from_utf8_lossy(&script);
+    output::print(&script.replace(&format!(" {name}"), &format!(" {PROGRAM}")))?;
     Ok(ExitCode::SUCCESS)
 }
 
