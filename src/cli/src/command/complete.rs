@@ -41,7 +41,7 @@ pub(crate) fn script(arguments: &Arguments) -> Result<ExitCode, Error> {
     let name = if arguments.shell == Shell::Bash { PROGRAM.replace('-', "_") } else { PROGRAM.to_owned() };
     clap_complete::generate(arguments.shell, &mut command, &name, &mut script);
     let script = String::from_utf8_lossy(&script);
-    output::print(&script.replace(&format!(" {name}"), &format!(" {PROGRAM}")))?;
+    output::print(&script.replace(&format!("default {name}"), &format!("default {PROGRAM}")))?;
     Ok(ExitCode::SUCCESS)
 }
 
