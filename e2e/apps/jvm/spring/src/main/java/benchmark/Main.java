@@ -18,10 +18,7 @@ import reactor.core.publisher.Mono;
 public class Main {
   public static void main(String[] arguments) {
     var application = new SpringApplication(Main.class);
-    // Without the second one it ends when `main` has: none of the server's threads keeps it.
-    application.setDefaultProperties(Map.of(
-        "server.port", System.getenv().getOrDefault("PORT", "3000"),
-        "spring.main.keep-alive", "true"));
+    application.setDefaultProperties(Map.of("server.port", System.getenv().getOrDefault("PORT", "3000")));
     application.run(arguments);
   }
 
