@@ -56,6 +56,19 @@ fn go(plan: &Plan) -> Report {
     run(plan, &Control::default()).unwrap()
 }
 
+/// An open loop whose requests left in time: on a machine that does other things too, one in a few.
+fn undisturbed(plan: &Plan) -> Report {
+    let own = |report: &Report| report.counts.late - report.counts.late_for_want_of_a_connection;
+    let mut report = go(plan);
+    for _ in 0..20 {
+        if own(&report) * 50 <= report.counts.sent {
+            break;
+        }
+        report = go(plan);
+    }
+    report
+}
+
 fn rate(per_second: f64) -> Load {
     Load::Rate { per_second, arrivals: Arrivals::Even }
 }
@@ -172,7 +185,7 @@ fn a_connection_closed_between_requests_is_no_failure() {
     let report = go(&plan(address, "POST", true));
     assert!(report.counts.reconnects == 0 && !report.failures.is_empty(), "{:?}", report.counts);
     // Where the connections have nothing to do in between, the end is seen before the next request.
-    let report = go(&Plan { load: rate(100.0), ..plan(address, "POST", true) });
+    let report = undisturbed(&Plan { load: rate(100.0), ..plan(address, "POST", true) });
     assert!(report.failures.is_empty() && report.counts.closed_idle >= 12, "{:?}", report.counts);
 }
 
@@ -206,7 +219,7 @@ fn a_stall_is_seen_by_all_that_were_due_in_it() {
     });
     let open =
         Plan { load: rate(200.0), duration: Duration::from_millis(1500), ..plan(address, "GET", true) };
-    let report = go(&open);
+    let report = undisturbed(&open);
     assert_eq!(report.counts.answered, 300, "{:?}", report.failures);
     for (quantile, expected) in [(0.99, 485.0), (0.9, 350.0), (0.75, 125.0)] {
         let seen = report.quantile_ms(quantile);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Answer, http1, http2, identity, nonsense, serve};
+use common::{Answer, http1, http2, http2_until, identity, nonsense, serve};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,7 +116,8 @@ fn http_2_with_tls_and_without_in_every_mode() {
             let run = Run::of(&plan, &report);
             assert_eq!((run.streams, run.places()), (Some(streams as u64), Some(4 * streams as u64)));
             if load == Load::Capacity {
-                // Each has a request whenever it may.
+                // An answer takes its way through the kernel; and each slot has a request whenever it may.
+                assert!(report.quantile_ms(0.5) > 0.005, "{} ms", report.quantile_ms(0.5));
                 assert_eq!(report.counts.unfinished, 4 * streams as u64);
             } else {
                 assert_eq!((report.counts.sent, report.counts.dropped), (40, 0));
@@ -131,7 +132,7 @@ fn a_certificate_that_is_not_trusted_is_told_and_can_be_ignored() {
     let address = serve(Some(&theirs), |stream, _| http1(stream, 5));
     let with = |trust: &Trust| plan(address, Protocol::Http1, Some(trust));
     let told = refused(&with(&Trust::File(other.authority.clone())));
-    assert!(told.contains("TLS: ") && told.contains("UnknownIssuer"), "{told}");
+    assert!(told.contains("TLS: ") && told.contains("UnknownIssuer") && told.contains("--ca"), "{told}");
     good(&go(&with(&Trust::Anybody)));
     // Without a warm-up the gate has the reason; and nobody tries again and again without a pause.
     let plan = with(&Trust::File(other.authority.clone()));
@@ -235,6 +236,17 @@ fn connections_that_a_server_retires_are_no_failures() {
     let report = go(&Plan { streams: 3, ..plan(address, Protocol::Http2, None) });
     good(&report);
     assert!(connections.load(Ordering::Relaxed) > 4, "{:?}", (&report.counts, &report.failures));
+}
+
+/// What comes after the last request that GOAWAY names goes to a new connection, once, and not back to the old one.
+#[test]
+fn requests_beyond_the_last_one_served_go_elsewhere() {
+    let address = serve(None, |stream, _| http2_until(stream, 5));
+    for load in [Load::Capacity, rate(200.0)] {
+        let report = go(&Plan { load, streams: 3, ..plan(address, Protocol::Http2, None) });
+        good(&report);
+        assert!(report.counts.opened > 4, "{:?}", report.counts);
+    }
 }
 
 #[test]

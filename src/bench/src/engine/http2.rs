@@ -23,6 +23,9 @@ pub(super) struct Http2 {
     lines: Vec<Line>,
     /// By the key under which their sockets are watched. One that takes no new requests is there until its last answer.
     sessions: Vec<Option<Session>>,
+    /// Sessions on which requests were put. They are sent together, and not from within what led here: with a server that answers at
+    /// once that would go on for ever.
+    unsent: Vec<usize>,
     slots: Slots,
 }
 
@@ -30,7 +33,7 @@ impl Wire for Http2 {
     fn new(addresses: Vec<SocketAddr>, plan: &Plan) -> Self {
         let count = addresses.len() * plan.streams;
         let lines = addresses.into_iter().map(|address| Line { address, session: None }).collect();
-        Self { lines, sessions: Vec::new(), slots: Slots::new(count) }
+        Self { lines, sessions: Vec::new(), unsent: Vec::new(), slots: Slots::new(count) }
     }
 
     fn send(&mut self, hub: &mut Hub<'_>, slot: usize, request: usize) {
@@ -39,8 +42,11 @@ impl Wire for Http2 {
                 self.slots.set(slot, Exchange::Queued(request));
                 if let Some(session) = self.sessions.get_mut(key).and_then(Option::as_mut) {
                     session.slots.push(slot);
+                    if !session.unsent {
+                        session.unsent = true;
+                        self.unsent.push(key);
+                    }
                 }
-                self.drive(hub, key);
             }
             Err(fault) => hub.tell(slot, News::Failed(fault, Again::No)),
         }
@@ -60,6 +66,16 @@ impl Wire for Http2 {
             session.retiring |= session.last_heard.elapsed() >= hub.plan.timeout;
         }
         self.drive(hub, key);
+    }
+
+    fn flush(&mut self, hub: &mut Hub<'_>) {
+        for key in std::mem::take(&mut self.unsent) {
+            self.drive(hub, key);
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        !self.unsent.is_empty()
     }
 
     fn worker(&self, slot: usize) -> &[u8] {
@@ -95,6 +111,7 @@ impl Http2 {
     /// Does all that can be done for a session now.
     fn drive(&mut self, hub: &mut Hub<'_>, key: usize) {
         let Some(mut session) = self.sessions.get_mut(key).and_then(Option::take) else { return };
+        session.unsent = false;
         let done = session.advance(hub, &mut self.slots).and_then(|()| session.watch(&hub.poller, key));
         match done {
             Ok(()) if session.retiring && session.slots.is_empty() => {}

@@ -7,6 +7,7 @@ mod http2;
 mod poller;
 mod reactor;
 mod session;
+mod slot;
 mod stream;
 mod wire;
 

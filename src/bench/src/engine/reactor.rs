@@ -1,6 +1,7 @@
 //! One thread's loop: begins requests when they are due, takes note of answers, notices what takes too long.
 
 use super::cpu::CpuMeter;
+use super::slot::Slot;
 use super::wire::{Again, Hub, News, Wire};
 use super::{Control, Outcome, Progress, Times};
 use crate::error::{Error, Failure, Fault};
@@ -11,26 +12,12 @@ use crate::schedule::Schedule;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+/// A server that ends its connections in order may refuse a request on several of them.
+const MOST_REPEATS: u8 = 8;
 /// A closed loop waits so long after a failed connect: it would else only try again and again.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Arrivals that may wait for a connection; more are dropped, so that memory is bounded.
 const MOST_WAITING: usize = 1 << 20;
-
-/// A place for one request: a connection, or with HTTP/2 a stream of one.
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    busy: bool,
-    /// Its request's latency counts from here.
-    planned: Instant,
-    /// Then the request has failed.
-    deadline: Instant,
-    /// Which of the plan's requests, modulo their number.
-    request: usize,
-    /// It was sent before, and the server did nothing with it.
-    repeated: bool,
-    /// Where its last worker stands in the list of workers.
-    worker: usize,
-}
 
 pub(super) struct Reactor<'a, W> {
     plan: &'a Plan,
@@ -71,14 +58,7 @@ impl<'a, W: Wire> Reactor<'a, W> {
         let schedule = plan.schedule_of(thread);
         let before: usize = (0..thread).map(|thread| plan.connections_of(thread)).sum();
         let addresses = plan.addresses.iter().copied().cycle().skip(before).take(connections).collect();
-        let slot = |number| Slot {
-            busy: false,
-            planned: times.begin,
-            deadline: times.begin,
-            request: before + number,
-            repeated: false,
-            worker: 0,
-        };
+        let slot = |number| Slot::new(before + number, times.begin);
         Ok(Self {
             plan,
             control,
@@ -144,6 +124,7 @@ impl<'a, W: Wire> Reactor<'a, W> {
                     // A batch may take long enough for the next to be late.
                     if self.due().is_some_and(|due| due <= now) {
                         self.dispatch(now);
+                        self.settle();
                     }
                 }
             }
@@ -165,7 +146,7 @@ impl<'a, W: Wire> Reactor<'a, W> {
 
     /// How long nothing is due.
     fn pause(&self, tick: Instant) -> Duration {
-        if !self.waiting.is_empty() && !self.idle.is_empty() {
+        if self.wire.has_more() || (!self.waiting.is_empty() && !self.idle.is_empty()) {
             return Duration::ZERO;
         }
         let now = Instant::now();
@@ -266,14 +247,14 @@ impl<'a, W: Wire> Reactor<'a, W> {
             self.warm_up.sent += 1;
         }
         self.busy += 1;
-        self.send(slot, planned, now, false);
+        self.send(slot, planned, now, 0);
     }
 
     /// Sends the slot's request, for the first time or once more. What comes of it is news.
-    fn send(&mut self, number: usize, planned: Instant, now: Instant, repeated: bool) {
+    fn send(&mut self, number: usize, planned: Instant, now: Instant, repeats: u8) {
         let Some(slot) = self.slots.get_mut(number) else { return };
         let deadline = now + self.plan.timeout;
-        *slot = Slot { busy: true, planned, deadline, repeated, ..*slot };
+        *slot = Slot { busy: true, planned, deadline, repeats, ..*slot };
         let request = slot.request % self.plan.requests.len();
         self.wire.send(&mut self.hub, number, request);
         if self.hub.opened > 0 {
@@ -282,9 +263,18 @@ impl<'a, W: Wire> Reactor<'a, W> {
         }
     }
 
-    /// Takes note of what the wire has to tell. The time at which it was told.
+    /// Takes note of what the wire has to tell, and sends what follows from that. The time at which it was told.
     fn settle(&mut self) -> Instant {
-        let now = Instant::now();
+        let now = self.take_news();
+        if !self.wire.has_more() {
+            return now;
+        }
+        self.wire.flush(&mut self.hub);
+        self.take_news()
+    }
+
+    fn take_news(&mut self) -> Instant {
+        let mut now = Instant::now();
         while let Some((slot, news)) = self.hub.next_news() {
             match news {
                 News::Answered(answer) => self.answered(slot, answer, now),
@@ -293,6 +283,8 @@ impl<'a, W: Wire> Reactor<'a, W> {
                     self.record.counts.closed_idle += u64::from(now >= self.times.measured);
                 }
             }
+            // What it led to took its time.
+            now = Instant::now();
         }
         if self.hub.received > 0 {
             self.record.counts.bytes_received +=
@@ -336,16 +328,16 @@ impl<'a, W: Wire> Reactor<'a, W> {
         let request = self.plan.requests.get(slot.request % self.plan.requests.len());
         let allowed = match again {
             Again::No => false,
-            Again::IfIdempotent => request.is_some_and(|request| request.idempotent),
-            Again::Yes => true,
+            Again::IfIdempotent => slot.repeats == 0 && request.is_some_and(|request| request.idempotent),
+            Again::Yes => slot.repeats < MOST_REPEATS,
         };
-        if slot.repeated || !allowed {
+        if !allowed {
             return self.fail(number, fault, now);
         }
         if self.counts(slot.planned, now) {
             self.record.counts.reconnects += 1;
         }
-        self.send(number, slot.planned, now, true);
+        self.send(number, slot.planned, now, slot.repeats + 1);
     }
 
     /// The slot's request has failed. What comes next is left to `dispatch`: from here it would be done within what led here, over

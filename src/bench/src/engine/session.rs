@@ -44,6 +44,8 @@ pub(super) struct Session {
     pub(super) answers: u64,
     /// When something came the last time, or when it began.
     pub(super) last_heard: Instant,
+    /// A request was put on it that wasn't sent yet.
+    pub(super) unsent: bool,
     /// It takes no new requests.
     pub(super) retiring: bool,
     woken: Arc<Bell>,
@@ -88,6 +90,7 @@ impl Session {
             slots: Vec::new(),
             answers: 0,
             last_heard: Instant::now(),
+            unsent: false,
             retiring: false,
             waker: Arc::clone(&woken).into(),
             woken,
@@ -120,7 +123,13 @@ impl Session {
                 }
             }
             let over = Pin::new(connection).poll(&mut context);
-            self.listen(hub);
+            // After GOAWAY it takes no more; one more request would only be refused once more.
+            self.retiring |= matches!(send.poll_ready(&mut context), Poll::Ready(Err(_)));
+            let received = std::mem::take(&mut self.pipe.borrow_mut().received);
+            if received > 0 {
+                hub.received += received;
+                self.last_heard = Instant::now();
+            }
             while let Some((slot, news)) = slots.next_done(hub.plan) {
                 if matches!(news, News::Answered(_)) {
                     self.answers += 1;
@@ -141,15 +150,6 @@ impl Session {
 
     fn ended(&self, error: &h2::Error) -> Fault {
         self.pipe.borrow_mut().fault.take().unwrap_or_else(|| fault(error))
-    }
-
-    /// Takes note of what came.
-    fn listen(&mut self, hub: &mut Hub<'_>) {
-        let received = std::mem::take(&mut self.pipe.borrow_mut().received);
-        if received > 0 {
-            hub.received += received;
-            self.last_heard = Instant::now();
-        }
     }
 
     pub(super) fn watch(&mut self, poller: &Poller, key: usize) -> Result<(), Fault> {

@@ -5,7 +5,7 @@ use crate::error::{Failure, Fault};
 use crate::plan::{Plan, Protocol};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType};
-use rustls::ClientConnection;
+use rustls::{CertificateError, ClientConnection};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -182,10 +182,25 @@ pub(super) fn fault(error: &io::Error) -> Fault {
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::NotConnected => {
             return Failure::ClosedEarly.into();
         }
-        _ if error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>) => {
-            Failure::Tls
-        }
         _ => Failure::BadResponse,
     };
-    Fault { kind, why: Some(error.to_string()) }
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(error) => Fault { kind: Failure::Tls, why: Some(in_words(error)) },
+        None => Fault { kind, why: Some(error.to_string()) },
+    }
+}
+
+/// What was wrong, and for a certificate what there is to do.
+fn in_words(error: &rustls::Error) -> String {
+    let rustls::Error::InvalidCertificate(wrong) = error else { return error.to_string() };
+    let hint = "--ca names the file of an authority, --insecure checks no certificate";
+    match wrong {
+        // Only its debug form tells the two apart.
+        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            format!(
+                "the server's certificate is an authority's own (CA:TRUE), which is not good for a server; {hint}"
+            )
+        }
+        _ => format!("{error}; {hint}"),
+    }
 }

@@ -16,7 +16,7 @@ pub(super) trait Wire {
     /// Connections to these addresses, none of which is open; slot `n` belongs to connection `n` modulo their number.
     fn new(addresses: Vec<SocketAddr>, plan: &Plan) -> Self;
 
-    /// Sends the plan's request of this number on a slot that has none.
+    /// Puts the plan's request of this number on a slot that has none. It is sent at once or by [`Wire::flush`].
     fn send(&mut self, hub: &mut Hub<'_>, slot: usize, request: usize);
 
     /// Something happened at the connection that is watched by this key.
@@ -24,6 +24,14 @@ pub(super) trait Wire {
 
     /// The slot's request is given up.
     fn cancel(&mut self, hub: &mut Hub<'_>, slot: usize);
+
+    /// Sends what was put on slots. Once: what comes of that may be more of it.
+    fn flush(&mut self, _hub: &mut Hub<'_>) {}
+
+    /// Is there something to flush?
+    fn has_more(&self) -> bool {
+        false
+    }
 
     /// The value of the header that names the worker, of the slot's last answer; empty without it.
     fn worker(&self, slot: usize) -> &[u8];

@@ -200,3 +200,47 @@ fn head(
         http::Response::builder().status(status).header("content-length", length).header("x-worker", "w1");
     respond.send_response(head.body(()).unwrap(), end).ok()
 }
+
+/// HTTP/2 as nginx ends it: after so many requests GOAWAY names the last one that is served, and the connection stays open though what
+/// comes later is never answered. `h2` has no such server, so these are its frames.
+pub async fn http2_until(mut stream: Box<dyn Bytestream>, last: u32) {
+    const PREFACE: usize = 24;
+    let frame = |kind: u8, flags: u8, id: u32, payload: &[u8]| {
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        [&length[1..], &[kind, flags], &id.to_be_bytes(), payload].concat()
+    };
+    let (mut text, mut served) = (Vec::new(), 0);
+    let mut out = frame(4, 0, 0, &[]);
+    let mut at = PREFACE;
+    loop {
+        while let Some(head) = text.get(at..at + 9) {
+            let head: &[u8] = head;
+            let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+            let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+            if text.len() < at + 9 + length {
+                break;
+            }
+            match (head[3], head[4] & 1) {
+                (4, 0) => out.extend(frame(4, 1, 0, &[])),
+                (1, _) if served < last => {
+                    served += 1;
+                    if served == last {
+                        // Told at once, while it is still at work on the last one.
+                        out.extend(frame(7, 0, 0, &[id.to_be_bytes(), [0; 4]].concat()));
+                        let _ = stream.write_all(&std::mem::take(&mut out)).await;
+                        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                    }
+                    // `:status: 200` of the static table, the end of the headers and of the stream.
+                    out.extend(frame(1, 5, id, &[0x88]));
+                }
+                _ => {}
+            }
+            at += 9 + length;
+        }
+        let sent = stream.write_all(&out).await.is_ok() && stream.flush().await.is_ok();
+        out.clear();
+        if !sent || !matches!(stream.read_buf(&mut text).await, Ok(1..)) {
+            return;
+        }
+    }
+}

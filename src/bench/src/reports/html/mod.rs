@@ -37,7 +37,7 @@ pub fn page(results: &Results) -> String {
     let invalid = summary::invalid(results);
     if invalid.len() > 1 {
         body.push_str("<h2>Runs that can’t be believed</h2>\n");
-        body.push_str(&table(&invalid, "prose"));
+        body.push_str(&table(&invalid, "prose verdicts"));
     }
     let notices = summary::notices(results);
     if notices.len() > 1 {

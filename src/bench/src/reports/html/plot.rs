@@ -6,7 +6,8 @@ use super::scale::{Kind, Scale};
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 72.0;
-const RIGHT: f64 = 16.0;
+/// Half of the longest text below the axis.
+const RIGHT: f64 = 24.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
 
@@ -32,10 +33,10 @@ pub(super) struct Axis {
     pub(super) kind: Kind,
 }
 
-/// With a title and a legend. Nothing if there is no point to draw.
+/// With a title and a legend. Nothing if there is no line to draw, which takes two points.
 pub(super) fn figure(title: &str, x: Axis, y: Axis, series: &[Series]) -> String {
     let points = || series.iter().flat_map(|line| line.points.iter().copied());
-    if points().next().is_none() {
+    if series.iter().all(|line| line.points.len() < 2) {
         return String::new();
     }
     let across = Scale::holding(x.kind, points().map(|(x, _)| x));
