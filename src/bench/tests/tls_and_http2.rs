@@ -210,8 +210,15 @@ fn what_is_no_good_answer_of_http_2_is_counted_by_kind() {
         (Answer::Never, &[Failure::Timeout]),
     ] {
         let address = serve(None, move |stream, _| http2(stream, 100, move |_| answer));
-        let plan =
-            Plan { timeout: Duration::from_millis(200), streams: 2, ..plan(address, Protocol::Http2, None) };
+        let plan = Plan {
+            timeout: if matches!(answer, Answer::Never) {
+                Duration::from_millis(200)
+            } else {
+                Duration::from_secs(30)
+            },
+            streams: 2,
+            ..plan(address, Protocol::Http2, None)
+        };
         for load in [Load::Capacity, rate(50.0)] {
             let report = go(&Plan { load, ..plan.clone() });
             let kinds: Vec<_> = report.failures.keys().copied().collect();
