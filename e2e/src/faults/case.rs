@@ -34,10 +34,10 @@ use crate::{
 
 /// How often apps are looked at although nothing happened: well within the window of silence.
 pub const RESYNC: Duration = Duration::from_secs(1);
-/// How long a case may take to come to its end.
-const LONGEST: Duration = Duration::from_secs(90);
+/// How long a case may take to come to its end: seconds, as a rule, and much longer where the machine has other things to do.
+const LONGEST: Duration = Duration::from_mins(4);
 /// The same for slow ones: a dead watch is noticed after two minutes.
-const LONGEST_OF_SLOW: Duration = Duration::from_secs(200);
+const LONGEST_OF_SLOW: Duration = Duration::from_mins(6);
 
 /// How a story ends when nothing goes wrong.
 #[derive(Clone, Debug)]
