@@ -31,7 +31,7 @@ use crate::{
 /// From one edit to the next.
 const PACE: Duration = Duration::from_millis(50);
 /// How long the last edits may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Edits {
