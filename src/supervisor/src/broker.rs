@@ -91,6 +91,8 @@ pub(crate) enum Outcome {
     /// It was given a socket of this group, which listens already: a predecessor has seen to that. Some programs look,
     /// and then do not call `listen` (gunicorn).
     MayListen(GroupId),
+    /// The tree takes the port for itself: no other worker and no successor can have it too; a line for the log.
+    KeepsPort(String),
     /// A call could not be handled as it should be; a line for the log.
     Trouble(String),
     /// The caller may not be looked into, so its calls say nothing; a line for the log.
@@ -176,6 +178,10 @@ impl Broker {
         if self.is_taken_by(tree, &binding, holds) {
             return Ok((Answer::Errno(libc::EADDRINUSE), Outcome::Nothing));
         }
+        if request.awaited && self.slots.group_for(&binding).is_none() {
+            tree.bound.put(request.inode, binding);
+            return Ok((Answer::Continue, Outcome::KeepsPort(keeps_to_itself(&binding))));
+        }
         let (group, socket) = match self.slots.open(binding, tree.slot) {
             Ok(opened) => opened,
             Err(e) => return Ok(refused(&binding, &e)),
@@ -216,6 +222,15 @@ impl Broker {
     }
 }
 
+/// The epoll set would keep the socket that is exchanged, and the program never hear of a connection.
+fn keeps_to_itself(binding: &Binding) -> String {
+    format!(
+        "a worker has put its socket into an epoll set before it binds {}, so that it gets the port for itself, and no other \
+         worker and no successor can share it: Netty's native transport does that, its NIO transport doesn't",
+        binding.address
+    )
+}
+
 fn refused(binding: &Binding, error: &io::Error) -> (Answer, Outcome) {
     let errno = error.raw_os_error().unwrap_or(libc::EADDRNOTAVAIL);
     let why = match errno {
@@ -248,6 +263,8 @@ struct BindRequest {
     address: SocketAddr,
     inode: u64,
     flags: FileFlags,
+    /// The program waits on it already.
+    awaited: bool,
 }
 
 impl BindRequest {
@@ -271,7 +288,8 @@ impl BindRequest {
             }
             let flags = procfs::file_flags(call.thread, fd)?;
             let inode = procfs::socket_inode(call.thread, fd)?;
-            Ok(Bind::Tcp(Self { fd, address, inode, flags }))
+            let awaited = procfs::is_awaited(call.thread, inode);
+            Ok(Bind::Tcp(Self { fd, address, inode, flags, awaited }))
         })
     }
 }

@@ -5,7 +5,7 @@
 use crate::address::{self, Binding};
 use crate::cgroup::Cgroup;
 use crate::limits::{CpuLimit, memory_limit};
-use crate::procfs::{FileFlags, Process, Protocol, listening_addresses, tcp_sockets};
+use crate::procfs::{FileFlags, Process, Protocol, awaited, listening_addresses, tcp_sockets};
 
 /// A request to the admin port, and what a worker says over its channel.
 pub fn admin(bytes: &[u8]) {
@@ -34,12 +34,13 @@ pub fn cgroup(one: &str, other: &str) {
 /// Files of `/proc`.
 ///
 /// # Panics
-/// When more addresses are found than there are lines.
+/// When more addresses, or files in an epoll set, are found than there are lines.
 pub fn proc(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = (Process::parse(&text), FileFlags::parse(&text), Protocol::parse(bytes));
     let _ = tcp_sockets([&text, &text]);
     assert!(listening_addresses(&text).count() <= text.lines().count());
+    assert!(awaited(&text).count() <= text.lines().count());
 }
 
 #[cfg(test)]

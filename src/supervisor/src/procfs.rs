@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 
 /// One process, from `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +128,27 @@ pub(crate) fn socket_inode(thread: Pid, fd: u32) -> io::Result<u64> {
     Ok(metadata.ino())
 }
 
+/// Does this process wait on the file with this inode by `epoll`?
+pub(crate) fn is_awaited(thread: Pid, inode: u64) -> bool {
+    let entries = fs::read_dir(format!("/proc/{thread}/fd")).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == Path::new("anon_inode:[eventpoll]")))
+        .any(|entry| {
+            let number = entry.file_name();
+            let fdinfo = fs::read_to_string(format!("/proc/{thread}/fdinfo/{}", number.display()));
+            fdinfo.is_ok_and(|text| awaited(&text).any(|awaited| awaited == inode))
+        })
+}
+
+/// The inodes of the files in an epoll set, from the text of its `/proc/PID/fdinfo/FD`, which has them as hexadecimal numbers.
+pub fn awaited(fdinfo: &str) -> impl Iterator<Item = u64> {
+    let files = fdinfo.lines().filter(|line| line.starts_with("tfd:"));
+    files.filter_map(|line| {
+        let inode = line.split_ascii_whitespace().find_map(|word| word.strip_prefix("ino:"))?;
+        u64::from_str_radix(inode, 16).ok()
+    })
+}
+
 /// Does any descriptor of this process mean the socket with this inode?
 pub(crate) fn holds_socket(pid: Pid, inode: u64) -> bool {
     sockets(pid).any(|known| known == inode)
@@ -233,6 +255,14 @@ pub(crate) fn all_listening_addresses() -> Vec<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_files_in_an_epoll_set() {
+        let text = "pos:\t0\nflags:\t02\nmnt_id:\t15\nino:\t9\n\
+                    tfd:        5 events:       19 data: ffffffff00000005  pos:0 ino:1a2b sdev:8\n\
+                    tfd:        6 events:        0 data: 6  pos:0 ino:7 sdev:8\ntfd: 7 events: 1 data: 0\n";
+        assert_eq!(awaited(text).collect::<Vec<_>>(), [0x1a2b, 7]);
+    }
 
     #[test]
     fn a_process() {

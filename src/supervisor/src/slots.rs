@@ -48,8 +48,7 @@ impl Slots {
 
     /// The group for a binding, and this slot's socket in it; both are made when they do not exist yet.
     pub(crate) fn open(&mut self, binding: Binding, slot: Slot) -> io::Result<(GroupId, BorrowedFd<'_>)> {
-        let known = self.groups.iter().position(|group| group.binding == binding);
-        let id = if let Some(id) = known {
+        let id = if let Some(id) = self.group_for(&binding) {
             id
         } else {
             // Only a group whose first socket could be bound is worth keeping.
@@ -63,6 +62,11 @@ impl Slots {
         }
         let seat = group.seats.iter().find(|seat| seat.slot == slot).ok_or(io::ErrorKind::NotFound)?;
         Ok((id, seat.socket.as_fd()))
+    }
+
+    /// The group for a binding.
+    pub(crate) fn group_for(&self, binding: &Binding) -> Option<GroupId> {
+        self.groups.iter().position(|group| group.binding == *binding)
     }
 
     /// Where a group listens.

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Directory, Setup, app, free_port, get, is_root, wait_for};
+use common::{Directory, Setup, Signal, app, free_port, get, is_root, wait_for};
 use std::net::{Ipv6Addr, SocketAddr, TcpStream};
 use std::process::Command;
 
@@ -181,6 +181,23 @@ fn flags_of_the_programs_socket_are_kept() {
         let supervisor = python("flags").env("INHERIT", inherit).env("BLOCKING", blocking).workers(1).ready();
         assert!(supervisor.get("/").unwrap().ends_with(expected), "{expected}");
     }
+}
+
+/// Netty's native transport, which Spring `WebFlux` takes by itself.
+#[test]
+fn a_program_that_waits_on_its_socket_before_it_binds_it_keeps_the_port_to_itself() {
+    let supervisor = python("waits").workers(1).ready();
+    supervisor.wait_answers(1);
+    let said = supervisor.output();
+    assert!(said.contains("no other worker and no successor can share it"), "{said}");
+
+    let old = supervisor.worker_pids();
+    supervisor.signal(Signal::HUP);
+    wait_for("the end of the rolling restart", || {
+        supervisor.output().contains("every worker that was due is replaced").then_some(())
+    });
+    assert_ne!(supervisor.worker_pids(), old);
+    supervisor.wait_answers(1);
 }
 
 /// Containers do not have this capability, and with it nothing would be shown here.

@@ -49,6 +49,7 @@ impl Fleet {
             phase: Phase::Starting,
             elsewhere: None,
             unix_socket: None,
+            keeps_port: false,
             cause: None,
         };
         self.instances.insert(generation, instance);
@@ -95,6 +96,12 @@ impl Fleet {
             // The declared port on the wrong address says more than another port does.
             instance.elsewhere = Some(address);
             self.finish_replacement(now);
+        }
+    }
+
+    pub(super) fn keeps_port(&mut self, generation: Generation) {
+        if let Some(instance) = self.instances.get_mut(&generation) {
+            instance.keeps_port = true;
         }
     }
 

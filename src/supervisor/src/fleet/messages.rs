@@ -36,6 +36,11 @@ pub enum Event {
         /// Where.
         address: SocketAddr,
     },
+    /// A process of the tree takes the declared port for itself alone.
+    KeepsPort {
+        /// Which start.
+        generation: Generation,
+    },
     /// A process of the tree listens on a Unix socket.
     ListensOnUnix {
         /// Which start.

@@ -108,6 +108,8 @@ pub struct Instance {
     pub elsewhere: Option<SocketAddr>,
     /// The Unix socket that it listened on first.
     pub unix_socket: Option<String>,
+    /// It has a port that no successor can have as long as it runs.
+    pub keeps_port: bool,
     /// Why it is to end, when that was decided here.
     pub cause: Option<Cause>,
 }
@@ -179,6 +181,7 @@ impl Fleet {
                 self.start_failed(now, generation, code, permanent, why);
             }
             Event::Listens { generation, address } => self.listens(now, generation, address),
+            Event::KeepsPort { generation } => self.keeps_port(generation),
             Event::ListensOnUnix { generation, name } => self.listens_on_unix(generation, name),
             Event::Exited { generation, status } => self.exited(now, generation, status),
             Event::Gone { generation } => self.gone(now, generation),

@@ -5,8 +5,8 @@
 //! the predecessor goes on.
 //!
 //! A worker that does not listen where it should is replaced too: its restart may be the remedy. Its successor need not come
-//! further than it did. Only the declared port can have two at once; where the worker listens on something else, or on
-//! nothing, it stops first.
+//! further than it did. Only the declared port can have two at once, and not where a worker keeps it to
+//! itself; where the worker listens on something else, or on nothing, it stops first.
 
 use super::readiness::PATIENCE;
 use super::{
@@ -123,7 +123,7 @@ impl Fleet {
             let Some(reached) = self.reached(now, old) else { continue };
             let Some(instance) = self.instances.get_mut(&old) else { continue };
             instance.cause = Some(cause);
-            let worker = instance.worker;
+            let (worker, keeps_port) = (instance.worker, instance.keeps_port);
             let give_up_at = now + SUCCESSOR_PATIENCE + self.settings.drain + self.settings.grace;
             self.tell(Notice::Replacing { worker, cause });
             self.replacements.current = Some(Replacement { worker, old, reached, give_up_at });
@@ -132,7 +132,7 @@ impl Fleet {
                 Reached::Elsewhere(address) => self.is_shared(address),
                 Reached::Nowhere => false,
             };
-            if self.settings.overlap && can_be_two {
+            if self.settings.overlap && can_be_two && !keeps_port {
                 self.start_successor(now, worker);
             } else {
                 self.retire(now, old, SETTLE);

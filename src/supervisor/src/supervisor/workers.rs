@@ -94,6 +94,10 @@ impl Supervisor {
         match outcome {
             Outcome::Nothing => {}
             Outcome::ListensOnUnix(name) => self.dispatch(Event::ListensOnUnix { generation, name }),
+            Outcome::KeepsPort(text) => {
+                self.dispatch(Event::KeepsPort { generation });
+                self.trouble(text);
+            }
             Outcome::Trouble(text) => self.trouble(text),
             Outcome::Blind(text) => {
                 tree.blind = true;

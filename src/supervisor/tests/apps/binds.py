@@ -1,5 +1,5 @@
 """Binds in every way that the tests ask for, and answers each connection with what it saw."""
-import fcntl, os, socket, sys
+import fcntl, os, select, socket, sys
 
 port, test = int(os.environ["PORT"]), sys.argv[1]
 
@@ -104,6 +104,19 @@ elif test in ("drops", "whoami"):
     s = tcp()
     s.bind(("0.0.0.0", port))
     serve(s, f"uid {os.getuid()}")
+elif test == "waits":
+    # As Netty's native transport does it: into the epoll set first, and what is wanted is told once it listens.
+    s, poll = tcp(), select.epoll()
+    poll.register(s, 0)
+    s.bind(("0.0.0.0", port))
+    s.listen(16)
+    poll.modify(s, select.EPOLLIN)
+    while True:
+        poll.poll()
+        c, _ = s.accept()
+        c.recv(4096)
+        c.sendall(f"HTTP/1.0 200 OK\r\n\r\n{os.getpid()} waits".encode())
+        c.close()
 elif test == "loopback":
     s = tcp()
     s.bind(("127.0.0.1", port))
