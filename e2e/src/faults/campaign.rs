@@ -41,7 +41,8 @@ pub async fn run(seed: u64) -> Result<Met> {
     ensure!(bad.is_empty(), "templates of bad specs reached the pods: {bad:?}, of {specs:#?}");
 
     let last = specs.iter().rev().find(|spec| spec.sort == Sort::Good).context("no good spec")?;
-    let refused = specs.last().is_some_and(|last| last.sort == Sort::RefusedByThePlan);
+    let stored = specs.iter().rev().find(|spec| spec.sort != Sort::RefusedByTheSchema);
+    let refused = stored.is_some_and(|stored| stored.sort == Sort::RefusedByThePlan);
     let end = comparable(fixture.snapshot().await?, last, refused);
     let wanted = comparable(made_with(last).await?, last, refused);
     ensure!(
@@ -115,8 +116,8 @@ async fn made_with(spec: &Spec) -> Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// Without what may differ from a fresh start: history, the number of pods where the spec leaves that to others, and, if the last spec was
-/// refused, the app that holds it.
+/// Without what may differ from a fresh start: history, the number of pods where the spec leaves that to others, and, if the last spec that
+/// was stored was refused, the app that holds it.
 fn comparable(snapshot: Snapshot, last: &Spec, refused: bool) -> Snapshot {
     let mut snapshot = snapshot.without_history();
     if last.spec["replicas"].is_null() {
