@@ -5,13 +5,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, Client, Config,
-    api::{ListParams, Patch, PatchParams},
+    Api, Client, Config, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
     runtime::{conditions, wait::await_condition},
 };
+use serde_json::Value;
 use tokio::sync::OnceCell;
 use workerapp_api::WorkerApp;
+
+use crate::fixture::PATIENCE;
 
 /// The variable that names the kubeconfig. Not `KUBECONFIG`: a test must never meet a cluster by accident.
 pub const VARIABLE: &str = "WORKERAPP_TEST_KUBECONFIG";
@@ -45,6 +48,34 @@ pub async fn client() -> Result<Client> {
     let client = Client::try_from(config().await?)?;
     INSTALLED.get_or_try_init(|| install_definition(&client)).await?;
     Ok(client)
+}
+
+/// Adds the definition of a kind that a cluster may have, and waits until it is served.
+///
+/// # Errors
+/// If it is there already, or after [`PATIENCE`].
+pub async fn add_definition(client: &Client, definition: Value) -> Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let added = definitions.create(&PostParams::default(), &serde_json::from_value(definition)?).await?;
+    let name = added.name_any();
+    let established = await_condition(definitions, &name, conditions::is_crd_established());
+    tokio::time::timeout(PATIENCE, established).await??;
+    Ok(())
+}
+
+/// Takes the definition of a kind away, if it is there, and waits until it is gone.
+///
+/// # Errors
+/// After [`PATIENCE`].
+pub async fn remove_definition(client: &Client, name: &str) -> Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    if let Some(found) = definitions.get_opt(name).await? {
+        definitions.delete(name, &DeleteParams::background()).await?;
+        let uid = found.metadata.uid.context("no uid")?;
+        let gone = await_condition(definitions, name, conditions::is_deleted(&uid));
+        tokio::time::timeout(PATIENCE, gone).await??;
+    }
+    Ok(())
 }
 
 /// Installs the definition and waits until it is served.

@@ -16,6 +16,7 @@
 //! - [`program`]: the operator as a program of its own
 //! - [`recorder`]: every request that changes something, as the client sends it
 //! - [`rights`]: rights as the chart gives them
+//! - [`wait`]: tries that are repeated until they succeed
 
 pub mod cli;
 pub mod cluster;
@@ -29,6 +30,7 @@ pub mod procfs;
 pub mod program;
 pub mod recorder;
 pub mod rights;
+pub mod wait;
 
 pub use faults::Faults;
 pub use fixture::{Fixture, Pod, app};

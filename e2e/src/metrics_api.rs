@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::{
     api::{
-        core::v1::{Pod, Service},
+        core::v1::{Namespace, Pod, Service},
         discovery::v1::EndpointSlice,
         rbac::v1::ClusterRole,
     },
@@ -32,7 +32,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use workerapp_adapter::{Config, Failure, GROUP, Place, VERSIONS};
 use workerapp_api::names;
 
-use crate::{cluster, fixture::Fixture};
+use crate::{
+    cluster,
+    fixture::{Fixture, PATIENCE},
+    wait::within,
+};
 
 static TURN: TurnMutex<()> = TurnMutex::const_new(());
 
@@ -249,18 +253,26 @@ pub async fn raw(client: &Client, path: &str) -> Result<Value> {
 /// Tries until it succeeds.
 ///
 /// # Errors
-/// After [`crate::fixture::PATIENCE`], with the last failure.
-pub async fn eventually<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
-    let deadline = tokio::time::Instant::now() + crate::fixture::PATIENCE;
-    loop {
-        match attempt().await {
-            Ok(result) => return Ok(result),
-            Err(error) if tokio::time::Instant::now() > deadline => {
-                bail!("waited {:?} for {what}: {error:#}", crate::fixture::PATIENCE)
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    }
+/// After [`PATIENCE`], with the last failure.
+pub async fn eventually<T>(what: &str, attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    within(PATIENCE, what, attempt).await
+}
+
+/// Watches that a namespace can be deleted: one group of the API without a server keeps all of them.
+///
+/// # Errors
+/// After `patience`, with what is left of it.
+pub async fn namespaces_still_go(client: &Client, patience: Duration) -> Result<()> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let body = serde_json::from_value(json!({ "metadata": { "generateName": "wa-test-gone-" } }))?;
+    let name = namespaces.create(&PostParams::default(), &body).await?.name_any();
+    namespaces.delete(&name, &DeleteParams::default()).await?;
+    within(patience, "a namespace to be deleted", async || {
+        let left = namespaces.get_opt(&name).await?;
+        ensure!(left.is_none(), "{:?}", left.and_then(|left| left.status));
+        Ok(())
+    })
+    .await
 }
 
 /// A supervisor that says what it is told to, in the place of one that a node would run.

@@ -1,31 +1,17 @@
 //! KEDA's ScaledObjects in the place of autoscalers, where a cluster has the kind. KEDA itself doesn't run here: what it would say
 //! stands in the ScaledObject's status.
 
-use std::time::Duration;
-
-use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::{
-    api::{apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api, Client,
-    api::{DeleteParams, PostParams},
-    runtime::{
-        conditions::{is_crd_established, is_deleted},
-        wait::await_condition,
-    },
-};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::{apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler};
 use serde_json::{Value, json};
 use workerapp_api::{WorkerApp, condition::ConditionType};
 use workerapp_e2e::{
-    Fixture, app,
+    Fixture, app, cluster,
     fixture::{SILENCE, condition},
 };
 use workerapp_plan::ScaledObject;
 
 const NAME: &str = "scaledobjects.keda.sh";
-const LONG: Duration = Duration::from_mins(1);
 
 /// The fields that the operator sends, as KEDA defines them: any other is refused.
 fn definition() -> Value {
@@ -59,24 +45,6 @@ fn definition() -> Value {
             "schema": { "openAPIV3Schema": schema }, "subresources": { "status": {} },
         }],
     } })
-}
-
-async fn uninstall(client: &Client) -> Result<()> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    if let Some(found) = definitions.get_opt(NAME).await? {
-        definitions.delete(NAME, &DeleteParams::background()).await?;
-        let uid = found.metadata.uid.context("no uid")?;
-        tokio::time::timeout(LONG, await_condition(definitions, NAME, is_deleted(&uid))).await??;
-    }
-    Ok(())
-}
-
-async fn install(client: &Client) -> Result<()> {
-    uninstall(client).await?;
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    definitions.create(&PostParams::default(), &serde_json::from_value(definition())?).await?;
-    tokio::time::timeout(LONG, await_condition(definitions, NAME, is_crd_established())).await??;
-    Ok(())
 }
 
 fn scaled(keda: Option<&Value>) -> Value {
@@ -123,7 +91,8 @@ async fn says(fixture: &Fixture, type_: &str, status: &str, told: (&str, &str)) 
 #[tokio::test]
 async fn llmkube_484_keda_takes_over_and_gives_back_without_a_pod_lost() -> Result<()> {
     let fixture = Fixture::new().await?;
-    install(&fixture.client).await?;
+    cluster::remove_definition(&fixture.client, NAME).await?;
+    cluster::add_definition(&fixture.client, definition()).await?;
     let operator = fixture.operator().await?;
     let keda = json!({ "prometheusAddress": "http://prometheus:9090",
         "triggers": [{ "type": "cron", "metadata": { "desiredReplicas": "4" } }] });
@@ -156,7 +125,7 @@ async fn llmkube_484_keda_takes_over_and_gives_back_without_a_pod_lost() -> Resu
     // KEDA goes while an app asks for it: an autoscaler of the operator's own stands in, and that is told.
     fixture.apply("shop", scaled(Some(&keda))).await?;
     scales(&fixture, true).await?;
-    uninstall(&fixture.client).await?;
+    cluster::remove_definition(&fixture.client, NAME).await?;
     scales(&fixture, false).await?;
     let told = |app: &WorkerApp| {
         let found = condition(app, ConditionType::Reconciled);

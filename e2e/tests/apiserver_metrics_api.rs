@@ -5,12 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        autoscaling::v2::HorizontalPodAutoscaler,
-        core::v1::{Namespace, Pod},
-        events::v1::Event,
-    },
+    api::{apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler, core::v1::Pod, events::v1::Event},
     kube_aggregator::pkg::apis::apiregistration::v1::APIService,
 };
 use kube::{
@@ -22,8 +17,8 @@ use workerapp_e2e::{
     Fixture, app, cluster,
     fixture::PATIENCE,
     metrics_api::{
-        self, FOREIGN, MetricsApi, NAME, Supervisor, containers, eventually, labels, pod, raw, registered,
-        run_pod,
+        self, FOREIGN, MetricsApi, NAME, Supervisor, containers, eventually, labels, namespaces_still_go,
+        pod, raw, registered, run_pod,
     },
     nodes::run,
 };
@@ -318,25 +313,12 @@ async fn keda_2093_what_someone_else_serves_is_left_alone() -> Result<()> {
 #[tokio::test]
 async fn kubernetes_83332_nothing_dead_is_left_behind() -> Result<()> {
     let _turn = metrics_api::turn().await?;
-    let namespaces_still_go = async |client: &Client| {
-        let namespaces: Api<Namespace> = Api::all(client.clone());
-        let body = serde_json::from_value(json!({ "metadata": { "generateName": "wa-test-gone-" } }))?;
-        let name = namespaces.create(&PostParams::default(), &body).await?.name_any();
-        namespaces.delete(&name, &DeleteParams::default()).await?;
-        eventually("a namespace to be deleted", async || {
-            let left = namespaces.get_opt(&name).await?;
-            ensure!(left.is_none(), "{:?}", left.and_then(|left| left.status));
-            Ok(())
-        })
-        .await
-    };
-
     // As `helm uninstall` does it: Kubernetes deletes what the ClusterRole owned.
     let fixture = Fixture::new().await?;
     let api = MetricsApi::start(&fixture).await?;
-    namespaces_still_go(&fixture.client).await.context("while it serves")?;
+    namespaces_still_go(&fixture.client, PATIENCE).await.context("while it serves")?;
     api.uninstall().await?;
-    namespaces_still_go(&fixture.client).await.context("after it was uninstalled")?;
+    namespaces_still_go(&fixture.client, PATIENCE).await.context("after it was uninstalled")?;
     fixture.remove().await?;
 
     // Its Deployment goes, and nothing else does: the last replica takes the APIServices along.
@@ -358,7 +340,7 @@ async fn kubernetes_83332_nothing_dead_is_left_behind() -> Result<()> {
     let client = again.client.clone();
     api.stop().await?;
     metrics_api::until_unregistered(&client).await?;
-    namespaces_still_go(&client).await.context("after its Deployment was scaled to 0")?;
+    namespaces_still_go(&client, PATIENCE).await.context("after its Deployment was scaled to 0")?;
     again.remove().await
 }
 

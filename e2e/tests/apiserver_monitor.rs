@@ -1,23 +1,11 @@
 //! PodMonitors: a kind that a cluster may have, get or lose while the operator runs.
 
-use std::time::Duration;
-
-use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Client,
-    api::{DeleteParams, PostParams},
-    runtime::{
-        conditions::{is_crd_established, is_deleted},
-        wait::await_condition,
-    },
-};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use workerapp_e2e::{Fixture, app, fixture::SILENCE};
+use workerapp_e2e::{Fixture, app, cluster, fixture::SILENCE};
 use workerapp_plan::PodMonitor;
 
 const NAME: &str = "podmonitors.monitoring.coreos.com";
-const LONG: Duration = Duration::from_mins(1);
 
 /// The fields that the operator sends, as the Prometheus operator defines them: any other is refused.
 fn definition() -> Value {
@@ -43,23 +31,6 @@ fn definition() -> Value {
     } })
 }
 
-async fn install(client: &Client) -> Result<()> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    definitions.create(&PostParams::default(), &serde_json::from_value(definition())?).await?;
-    tokio::time::timeout(LONG, await_condition(definitions, NAME, is_crd_established())).await??;
-    Ok(())
-}
-
-async fn uninstall(client: &Client) -> Result<()> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    if let Some(found) = definitions.get_opt(NAME).await? {
-        definitions.delete(NAME, &DeleteParams::background()).await?;
-        let uid = found.metadata.uid.context("no uid")?;
-        tokio::time::timeout(LONG, await_condition(definitions, NAME, is_deleted(&uid))).await??;
-    }
-    Ok(())
-}
-
 fn monitored(interval: &str) -> Value {
     app(json!({ "monitor": { "interval": interval }, "supervisor": { "appMetrics": "/metrics" } }))
 }
@@ -81,7 +52,7 @@ async fn until_told(fixture: &Fixture, missing: bool) -> Result<()> {
 #[tokio::test]
 async fn restate_operator_103_a_kind_may_come_and_go_while_the_operator_runs() -> Result<()> {
     let fixture = Fixture::new().await?;
-    uninstall(&fixture.client).await?;
+    cluster::remove_definition(&fixture.client, NAME).await?;
     let operator = fixture.operator().await?;
     fixture.apply("shop", monitored("15s")).await?;
     fixture.until_reconciled("shop").await?;
@@ -91,7 +62,7 @@ async fn restate_operator_103_a_kind_may_come_and_go_while_the_operator_runs() -
     let (_, metrics) = operator.get("/metrics").await?;
     ensure!(metrics.contains("watch_restarts_total{kind=\"PodMonitor\"} 0\n"), "{metrics}");
 
-    install(&fixture.client).await?;
+    cluster::add_definition(&fixture.client, definition()).await?;
     let made = |monitor: &PodMonitor| {
         let endpoints = &monitor.spec.pod_metrics_endpoints;
         let paths: Vec<_> = endpoints.iter().map(|endpoint| endpoint.path.as_str()).collect();
@@ -111,17 +82,17 @@ async fn restate_operator_103_a_kind_may_come_and_go_while_the_operator_runs() -
     fixture.until_is("shop", "a new one", |_: &PodMonitor| true).await?;
     fixture.until_reconciled("shop").await?;
 
-    uninstall(&fixture.client).await?;
+    cluster::remove_definition(&fixture.client, NAME).await?;
     until_told(&fixture, true).await?;
     fixture.silent(&operator, "shop", SILENCE).await?;
     operator.stop().await?;
 
     // An operator that starts without the kind is ready all the same, and one that starts with it needs no time.
-    install(&fixture.client).await?;
+    cluster::add_definition(&fixture.client, definition()).await?;
     let operator = fixture.operator().await?;
     fixture.until_is("shop", "a new one", |_: &PodMonitor| true).await?;
     until_told(&fixture, false).await?;
     let client = fixture.client.clone();
     fixture.end(operator).await?;
-    uninstall(&client).await
+    cluster::remove_definition(&client, NAME).await
 }

@@ -4,19 +4,14 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    autoscaling::v2::HorizontalPodAutoscaler,
-    core::v1::{Event, Namespace},
-};
-use kube::{
-    Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, PostParams},
-};
+use k8s_openapi::api::{apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler, core::v1::Event};
+use kube::api::ListParams;
 use serde_json::json;
 use workerapp_e2e::{
-    metrics_api::{registered, until_unregistered},
-    nodes::{Nodes, OPERATOR, OPERATOR_NAMESPACE, eventually, hello, on_nodes, requests::Load, run},
+    metrics_api::{namespaces_still_go, registered, until_unregistered},
+    nodes::{
+        Nodes, OPERATOR, OPERATOR_NAMESPACE, PATIENCE, eventually, hello, on_nodes, requests::Load, run,
+    },
 };
 
 const APP: &str = "shop";
@@ -97,19 +92,6 @@ async fn revive(nodes: &Nodes) -> Result<()> {
     nodes.kubectl(&["rollout", "status", "deployment", METRICS_API, "--timeout=120s"]).await.map(drop)
 }
 
-async fn namespaces_still_go(nodes: &Nodes) -> Result<()> {
-    let namespaces: Api<Namespace> = Api::all(nodes.client.clone());
-    let body = serde_json::from_value(json!({ "metadata": { "generateName": "wa-test-gone-" } }))?;
-    let name = namespaces.create(&PostParams::default(), &body).await?.name_any();
-    namespaces.delete(&name, &DeleteParams::default()).await?;
-    eventually("a namespace to be deleted", async || {
-        let left = namespaces.get_opt(&name).await?;
-        ensure!(left.is_none(), "{:?}", left.and_then(|left| left.status));
-        Ok(())
-    })
-    .await
-}
-
 async fn story(nodes: &Nodes) -> Result<()> {
     let app = nodes
         .serve_app(
@@ -160,7 +142,7 @@ async fn story(nodes: &Nodes) -> Result<()> {
     assert_eq!(registered(&nodes.client).await?.len(), 2);
     uninstall(nodes).await?;
     until_unregistered(&nodes.client).await?;
-    namespaces_still_go(nodes).await?;
+    namespaces_still_go(&nodes.client, PATIENCE).await?;
     goes_by(nodes, "ContainerResource").await.context("after the release is gone")
 }
 

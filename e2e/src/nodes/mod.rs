@@ -34,6 +34,7 @@ use workerapp_api::{Condition, ConditionStatus, WorkerApp, condition::ConditionT
 use crate::{
     cluster,
     fixture::{self, Fixture, NAMESPACE_PREFIX, Namespaced, Pod},
+    wait::within,
 };
 
 /// How long anything may take on busy nodes before a test gives up on it.
@@ -112,16 +113,7 @@ pub async fn on_labelled_nodes(
 /// # Errors
 /// After [`PATIENCE`], with the last attempt's error.
 pub async fn eventually<T>(what: &str, attempt: impl AsyncFn() -> Result<T>) -> Result<T> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match attempt().await {
-            Ok(found) => return Ok(found),
-            Err(error) if Instant::now() > deadline => {
-                return Err(error.context(format!("waited {PATIENCE:?} for {what}")));
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
-        }
-    }
+    Box::pin(within(PATIENCE, what, attempt)).await
 }
 
 /// Runs a program and returns what it prints.
