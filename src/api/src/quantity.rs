@@ -109,6 +109,13 @@ impl Quantity {
         self.signed(self.magnitude.ceil_at(MILLI))
     }
 
+    /// The value as a plain number without a unit, rounded as [`Self::milli_ceil`] does: `1500m` is `1.5`.
+    pub fn plain(&self) -> String {
+        let milli = self.milli_ceil();
+        let text = format!("{}.{:03}", milli / 1000, milli % 1000);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+
     /// The value in whole units (cores, bytes), a fraction rounded away from zero: `1500m` is `2`, `-1500m` is `-2`.
     ///
     /// This is what apimachinery's `Value` promises. Beyond `i128` it is the nearest `i128`, where that overflows.

@@ -202,6 +202,13 @@ impl Controller {
         scopes.iter().flat_map(|scope| Kind::ALL.map(|kind| watch(kind, scope))).collect()
     }
 
+    /// Has every app looked at: something has changed that concerns all of them.
+    pub(crate) fn look_at_all(&self) {
+        for app in self.context.caches[Kind::WorkerApp].keys(None) {
+            self.queue.add(&app, Lane::Background);
+        }
+    }
+
     /// Works whenever this operator leads, until `stop`. Meanwhile the queue holds what is to be looked at then: each app once.
     async fn lead(
         self: &Arc<Self>,

@@ -45,6 +45,8 @@ pub(crate) enum Concern {
     Itself,
     /// The app whose child it is: that of its name.
     Parent,
+    /// The app whose child it is; where no app controls it, every app of its namespace.
+    ParentOrNamespace,
     /// The app that its label names.
     Labelled,
     /// Every app of its namespace.
@@ -58,8 +60,6 @@ struct Row {
     resource: fn() -> ApiResource,
     concern: Concern,
     need: Need,
-    /// Whether those that are nobody's children matter too.
-    others: bool,
 }
 
 /// Whether the operator can do without.
@@ -85,16 +85,13 @@ static ROWS: [Row; Kind::ALL.len()] = [
         Need::Required,
     ),
     row::<ScaledObject>(Kind::ScaledObject, "ScaledObject", Concern::Parent, Need::Installed),
-    Row {
-        // Kubernetes evicts no pod that has two.
-        others: true,
-        ..row::<PodDisruptionBudget>(
-            Kind::PodDisruptionBudget,
-            "PodDisruptionBudget",
-            Concern::Parent,
-            Need::Required,
-        )
-    },
+    // Kubernetes evicts no pod that has two.
+    row::<PodDisruptionBudget>(
+        Kind::PodDisruptionBudget,
+        "PodDisruptionBudget",
+        Concern::ParentOrNamespace,
+        Need::Required,
+    ),
     row::<NetworkPolicy>(Kind::NetworkPolicy, "NetworkPolicy", Concern::Parent, Need::Required),
     row::<PodMonitor>(Kind::PodMonitor, "PodMonitor", Concern::Parent, Need::Installed),
     row::<Pod>(Kind::Pod, "Pod", Concern::Labelled, Need::Readable),
@@ -107,7 +104,7 @@ const fn row<K: Resource<DynamicType = ()>>(
     concern: Concern,
     need: Need,
 ) -> Row {
-    Row { kind, name, resource: resource::<K>, concern, need, others: false }
+    Row { kind, name, resource: resource::<K>, concern, need }
 }
 
 fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
@@ -153,6 +150,11 @@ impl Kind {
         self.row().concern
     }
 
+    /// Whether apps have children of this kind.
+    pub(crate) fn is_child(self) -> bool {
+        matches!(self.concern(), Concern::Parent | Concern::ParentOrNamespace)
+    }
+
     /// The API of this kind in one namespace, or in all.
     pub fn api(self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
         let resource = self.resource();
@@ -162,16 +164,10 @@ impl Kind {
         }
     }
 
-    /// Whether objects of this kind that no app controls matter too: each to every app of its namespace.
-    pub(crate) fn of_others_too(self) -> bool {
-        self.row().others
-    }
-
     /// The label that narrows the cache down to what the operator made.
     pub fn selector(self) -> Option<String> {
         match self.concern() {
-            Concern::Itself | Concern::Namespace => None,
-            Concern::Parent if self.of_others_too() => None,
+            Concern::Itself | Concern::Namespace | Concern::ParentOrNamespace => None,
             Concern::Parent | Concern::Labelled => {
                 Some(format!("{}={}", names::LABEL_MANAGED_BY, names::MANAGED_BY))
             }

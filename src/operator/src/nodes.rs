@@ -22,7 +22,7 @@ use serde::Deserialize;
 use workerapp_api::Quantity;
 use workerapp_plan::room::NodeSize;
 
-use crate::{controller::Controller, kind::Kind, queue::Lane, sync::lock};
+use crate::{controller::Controller, sync::lock};
 
 /// How often they are listed.
 const LOOK: Duration = Duration::from_mins(5);
@@ -35,18 +35,18 @@ type Sizes = BTreeMap<NodeSize, i128>;
 
 /// What is known.
 #[derive(Debug, Default)]
-pub(crate) struct Nodes(Mutex<Option<Sizes>>);
+pub(crate) struct Nodes(Mutex<Option<Arc<Sizes>>>);
 
 impl Nodes {
     /// The sizes, and how many nodes have each; `None`: it isn't known.
-    pub(crate) fn get(&self) -> Option<Sizes> {
+    pub(crate) fn get(&self) -> Option<Arc<Sizes>> {
         lock(&self.0).clone()
     }
 
     /// Says whether that is news.
     fn set(&self, sizes: Sizes) -> bool {
         // A cluster without a node is about to get some.
-        let sizes = Some(sizes).filter(|sizes| !sizes.is_empty());
+        let sizes = Some(sizes).filter(|sizes| !sizes.is_empty()).map(Arc::new);
         std::mem::replace(&mut *lock(&self.0), sizes.clone()) != sizes
     }
 }
@@ -61,9 +61,7 @@ pub(crate) async fn follow(controller: Arc<Controller>) {
     loop {
         tokio::time::sleep(LOOK).await;
         if look(&controller).await {
-            for app in controller.context.caches[Kind::WorkerApp].keys(None) {
-                controller.queue.add(&app, Lane::Background);
-            }
+            controller.look_at_all();
         }
     }
 }
@@ -169,6 +167,6 @@ mod tests {
         assert!(!nodes.set(Sizes::new()));
         let some = Sizes::from([(NodeSize::default(), 2)]);
         assert!(nodes.set(some.clone()) && !nodes.set(some.clone()));
-        assert_eq!(nodes.get(), Some(some));
+        assert_eq!(nodes.get().as_deref(), Some(&some));
     }
 }

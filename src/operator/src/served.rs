@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 use workerapp_plan::Served;
 
-use crate::{controller::Controller, kind::Kind, queue::Lane, sync::lock};
+use crate::{controller::Controller, sync::lock};
 
 /// How often it is asked.
 const LOOK: Duration = Duration::from_secs(15);
@@ -96,9 +96,7 @@ pub(crate) async fn follow(controller: Arc<Controller>) {
                 "the metrics of workers that autoscalers can be given are now {:?}",
                 context.served.get()
             );
-            for app in context.caches[Kind::WorkerApp].keys(None) {
-                controller.queue.add(&app, Lane::Background);
-            }
+            controller.look_at_all();
         }
     }
 }

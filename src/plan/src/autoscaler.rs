@@ -59,6 +59,15 @@ impl Basis<'_> {
         Some(keda::build(self, autoscaling, self.keda()?))
     }
 
+    /// What is scaled.
+    pub(crate) fn scale_target(&self) -> CrossVersionObjectReference {
+        CrossVersionObjectReference {
+            api_version: Some("apps/v1".into()),
+            kind: "Deployment".into(),
+            name: self.app.name_any(),
+        }
+    }
+
     /// What the spec asks of KEDA, where the cluster has it.
     fn keda(&self) -> Option<&KedaSpec> {
         self.app.spec.autoscaling.as_ref()?.keda.as_ref().filter(|_| self.facts.keda())
@@ -129,11 +138,7 @@ fn build(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> HorizontalPodAutos
     digest::stamp(HorizontalPodAutoscaler {
         metadata: metadata::child(basis.app, |children| children.autoscaler.as_ref()),
         spec: HorizontalPodAutoscalerSpec {
-            scale_target_ref: CrossVersionObjectReference {
-                api_version: Some("apps/v1".into()),
-                kind: "Deployment".into(),
-                name: basis.app.name_any(),
-            },
+            scale_target_ref: basis.scale_target(),
             min_replicas: Some(autoscaling.min_replicas.unwrap_or(1)),
             max_replicas: autoscaling.max_replicas,
             metrics: Some(metrics(basis, autoscaling)),

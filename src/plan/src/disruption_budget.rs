@@ -19,8 +19,8 @@ use workerapp_api::{DisruptionBudgetSpec, WorkerApp};
 
 use crate::{Facts, digest, metadata};
 
-pub(crate) fn build(app: &WorkerApp, facts: &Facts) -> Option<PodDisruptionBudget> {
-    let asked = asked(app).filter(|_| foreign(app, facts).is_none())?;
+pub(crate) fn build(app: &WorkerApp) -> Option<PodDisruptionBudget> {
+    let asked = asked(app)?;
     let min_available = asked.min_available.filter(|_| blocks_drains(app).is_none()).map(number);
     let max_unavailable = match &min_available {
         Some(_) => None,

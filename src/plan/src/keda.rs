@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerBehavior, MetricSpec};
+use k8s_openapi::api::autoscaling::v2::{
+    CrossVersionObjectReference, HorizontalPodAutoscalerBehavior, MetricSpec,
+};
 use kube::{CustomResource, ResourceExt as _};
 use serde::{Deserialize, Serialize};
 use workerapp_api::{AutoscalingSpec, KedaSpec, KedaTrigger, Quantity, names};
@@ -33,7 +35,7 @@ const EXCLUDED_LABELS: &str = "scaledobject.keda.sh/hpa-excluded-labels";
 #[serde(rename_all = "camelCase")]
 pub struct ScaledObjectSpec {
     /// What is scaled.
-    pub scale_target_ref: ScaleTarget,
+    pub scale_target_ref: CrossVersionObjectReference,
     /// Never fewer pods.
     pub min_replica_count: i32,
     /// Never more pods.
@@ -46,18 +48,6 @@ pub struct ScaledObjectSpec {
     pub advanced: Option<Advanced>,
     /// What it scales on.
     pub triggers: Vec<KedaTrigger>,
-}
-
-/// The object that is scaled, in the ScaledObject's namespace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ScaleTarget {
-    /// Its group and version.
-    pub api_version: String,
-    /// Its kind.
-    pub kind: String,
-    /// Its name.
-    pub name: String,
 }
 
 /// Settings of the autoscaler that KEDA makes.
@@ -87,11 +77,7 @@ pub(crate) fn build(basis: &Basis<'_>, autoscaling: &AutoscalingSpec, keda: &Ked
     digest::stamp(ScaledObject {
         metadata,
         spec: ScaledObjectSpec {
-            scale_target_ref: ScaleTarget {
-                api_version: "apps/v1".into(),
-                kind: "Deployment".into(),
-                name: basis.app.name_any(),
-            },
+            scale_target_ref: basis.scale_target(),
             min_replica_count: autoscaling.min_replicas.unwrap_or(1),
             max_replica_count: autoscaling.max_replicas,
             polling_interval: keda.polling_interval_seconds,
@@ -137,7 +123,8 @@ fn prometheus(address: &str, field: &str, query: &str, target: &Quantity) -> Ked
     let metadata = [
         ("serverAddress", address.to_owned()),
         ("query", query.to_owned()),
-        ("threshold", decimal(target)),
+        // KEDA reads plain numbers.
+        ("threshold", target.plain()),
         // Missing numbers are no zeros: without an answer the number of pods stays.
         ("ignoreNullValues", "false".to_owned()),
     ];
@@ -148,13 +135,6 @@ fn prometheus(address: &str, field: &str, query: &str, target: &Quantity) -> Ked
         metadata: metadata.map(|(key, value)| (key.to_owned(), value)).into(),
         ..KedaTrigger::default()
     }
-}
-
-/// Without a unit: KEDA reads plain numbers.
-fn decimal(value: &Quantity) -> String {
-    let milli = value.milli_ceil();
-    let text = format!("{}.{:03}", milli / 1000, milli % 1000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The labels by which Prometheus finds the app's pods and no other's: names of a Deployment's pods end in a template's hash and five

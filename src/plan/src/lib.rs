@@ -35,7 +35,7 @@ mod network_policy;
 mod service;
 mod supervisor;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::{core::v1::LimitRange, policy::v1::PodDisruptionBudget};
 use kube::{Resource as _, ResourceExt as _};
@@ -71,7 +71,7 @@ pub struct Facts {
     /// Which of the workers' metrics an autoscaler would get an answer for.
     pub served: Served,
     /// The nodes: sizes, and how many there are of each; `None`: nobody has looked.
-    pub nodes: Option<BTreeMap<NodeSize, i128>>,
+    pub nodes: Option<Arc<BTreeMap<NodeSize, i128>>>,
 }
 
 impl Facts {
@@ -117,7 +117,9 @@ pub fn plan(app: &WorkerApp, facts: &Facts) -> Result<Plan, Invalid> {
         return Err(Invalid { name: app.name_any(), problems });
     }
 
-    let warnings = warning::find(app, profile, &effective, &workers, facts);
+    let basis = autoscaler::Basis { app, profile, effective: &effective, workers: &workers, facts };
+    let foreign = disruption_budget::foreign(app, facts);
+    let warnings = warning::find(&basis, foreign.as_deref());
     // A LimitRange's limit reaches the supervisor through the container's cgroup. It stays out of the pod template, so that
     // editing a LimitRange restarts no pod.
     let seed = match &effective.cpu_limit {
@@ -126,13 +128,12 @@ pub fn plan(app: &WorkerApp, facts: &Facts) -> Result<Plan, Invalid> {
         }
         _ => workers.clone(),
     };
-    let basis = autoscaler::Basis { app, profile, effective: &effective, workers: &workers, facts };
     let children = Children {
         deployment: deployment::build(app, profile, &seed, facts),
         service: service::build(app, profile),
         autoscaler: basis.autoscaler(),
         scaled_object: basis.scaled_object(),
-        disruption_budget: disruption_budget::build(app, facts),
+        disruption_budget: disruption_budget::build(app).filter(|_| foreign.is_none()),
         network_policy: network_policy::build(app, profile, facts),
         monitor: monitor::build(app, profile).filter(|_| facts.monitors()),
     };

@@ -184,25 +184,20 @@ impl Warning {
     }
 }
 
-pub(crate) fn find(
-    app: &WorkerApp,
-    profile: &Profile,
-    effective: &Effective,
-    workers: &Workers,
-    facts: &Facts,
-) -> Vec<Warning> {
+/// `foreign`: somebody else's budget for the app's pods.
+pub(crate) fn find(basis: &autoscaler::Basis<'_>, foreign: Option<&str>) -> Vec<Warning> {
+    let autoscaler::Basis { app, profile, effective, workers, facts } = *basis;
     let mut warnings = own_variables(app, workers);
     warnings.extend(limit_range(effective));
     warnings.extend(throttled(profile, effective, workers));
     warnings.extend(tiny_memory(effective));
     warnings.extend(hidden_clients(app));
-    warnings.extend(autoscaler::warnings(&autoscaler::Basis { app, profile, effective, workers, facts }));
+    warnings.extend(autoscaler::warnings(basis));
     warnings.extend(room::warning(app, effective, facts));
     let blocking = disruption_budget::blocks_drains(app);
     warnings
         .extend(blocking.map(|(min_available, pods)| Warning::BudgetBlocksDrains { min_available, pods }));
-    let foreign = disruption_budget::foreign(app, facts);
-    warnings.extend(foreign.map(|budget| Warning::ForeignBudget { budget }));
+    warnings.extend(foreign.map(|budget| Warning::ForeignBudget { budget: budget.to_owned() }));
     warnings.extend(monitor(app, facts));
     warnings
 }

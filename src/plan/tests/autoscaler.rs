@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{app, facts, plan};
 use serde_json::{Value, json};
 use workerapp_plan::{Facts, NodeSize, Served};
@@ -139,8 +141,10 @@ fn a_percentage_needs_a_request() {
 #[test]
 fn more_pods_than_the_nodes_can_hold_are_told() {
     let size = |cpu_milli, tainted| NodeSize { cpu_milli, memory_bytes: 4 << 30, pods: 110, tainted };
-    let cluster =
-        |sizes: &[(NodeSize, i128)]| Facts { nodes: Some(sizes.iter().cloned().collect()), ..facts() };
+    let cluster = |sizes: &[(NodeSize, i128)]| Facts {
+        nodes: Some(Arc::new(sizes.iter().cloned().collect())),
+        ..facts()
+    };
     let told = |max: i32, cpu: &str, facts: &Facts| {
         let mut spec = spec(cpu, "", json!({"maxReplicas": max}));
         spec["workers"] = json!({"count": 8});

@@ -91,11 +91,7 @@ fn amount(percent: Option<i32>, value: Option<&KubeQuantity>) -> Option<String> 
     }
     let text = &value?.0;
     match text.parse::<Quantity>() {
-        Ok(quantity) if text.ends_with('m') => {
-            let milli = quantity.milli_ceil();
-            let decimal = format!("{}.{:03}", milli / 1000, milli % 1000);
-            Some(decimal.trim_end_matches('0').trim_end_matches('.').to_owned())
-        }
+        Ok(quantity) if text.ends_with('m') => Some(quantity.plain()),
         _ => Some(text.clone()),
     }
 }

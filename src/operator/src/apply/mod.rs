@@ -28,7 +28,7 @@ use crate::{
     cache::{Change, Key, Object},
     context::{Context, bounded},
     error::Error,
-    kind::{Concern, Kind},
+    kind::Kind,
 };
 
 /// How often the same thing is sent within a minute before it is taken for a fight with somebody who undoes it.
@@ -63,7 +63,7 @@ impl Applied {
             let live = context.caches[kind].get(&owner.key)?;
             live.controlled_by(&owner.uid).then_some((kind, live))
         };
-        let children = Kind::ALL.into_iter().filter(|kind| kind.concern() == Concern::Parent);
+        let children = Kind::ALL.into_iter().filter(|kind| kind.is_child());
         Self { standing: children.filter_map(found).collect(), ..Self::default() }
     }
 

@@ -114,7 +114,7 @@ impl Object {
                 Key { namespace: Arc::clone(&key.namespace), name: instance.as_str().into() }
             }
             (Concern::Namespace, _) => Key::of_namespace(&key.namespace),
-            _ if kind.of_others_too() && !of_app => Key::of_namespace(&key.namespace),
+            (Concern::ParentOrNamespace, _) if !of_app => Key::of_namespace(&key.namespace),
             _ => key.clone(),
         };
         let uid: Box<str> = meta.uid.clone().unwrap_or_default().into();
