@@ -119,6 +119,19 @@ pub fn compare(results: &Results, seed: u64) -> Vec<Comparison> {
     all
 }
 
+/// The ratio of one metric between two targets in a row; nothing where there is no pair.
+pub fn ratio(
+    results: &Results,
+    row: &str,
+    base: &str,
+    target: &str,
+    metric: &str,
+    seed: u64,
+) -> Option<Ratio> {
+    let metric = METRICS.iter().find(|known| known.name == metric)?;
+    by_metric(metric, &pairs(results, row, base, target).0, seed).map(|(ratio, ..)| ratio)
+}
+
 /// The valid pairs of a row, base and target, and how many rounds are left out.
 fn pairs<'a>(
     results: &'a Results,

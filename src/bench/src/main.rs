@@ -117,16 +117,9 @@ fn measure(arguments: &Arguments) -> Result<Report, Error> {
         headers: arguments.headers.clone(),
         body: arguments.body.clone().into_bytes(),
     };
-    let (protocol, request) = if arguments.http2 {
-        (Protocol::Http2, template.build_http2(&target)?)
-    } else {
-        (Protocol::Http1, template.build(&target, !arguments.close)?)
-    };
-    let trust = match &arguments.ca {
-        Some(file) => Trust::File(file.clone()),
-        None if arguments.insecure => Trust::Anybody,
-        None => Trust::Machine,
-    };
+    let protocol = if arguments.http2 { Protocol::Http2 } else { Protocol::Http1 };
+    let request = template.build_for(protocol, &target, !arguments.close)?;
+    let trust = Trust::of(arguments.ca.as_deref(), arguments.insecure);
     let arrivals = arguments.random_arrivals.map_or(Arrivals::Even, |seed| Arrivals::Random { seed });
     let load = match (arguments.rate, arguments.ramp) {
         (Some(per_second), _) => Load::Rate { per_second, arrivals },

@@ -1,6 +1,7 @@
 //! Requests, built once and sent many times.
 
 use crate::error::Error;
+use crate::plan::Protocol;
 use crate::target::Target;
 use bytes::Bytes;
 
@@ -85,6 +86,14 @@ impl Template {
         bytes.extend_from_slice(&self.body);
         let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"].contains(&self.method.as_str());
         Ok(Request { bytes: bytes.into(), head: self.method == "HEAD", idempotent, message: None })
+    }
+
+    /// Builds the request for this protocol.
+    pub fn build_for(&self, protocol: Protocol, target: &Target, keep_alive: bool) -> Result<Request, Error> {
+        match protocol {
+            Protocol::Http1 => self.build(target, keep_alive),
+            Protocol::Http2 => self.build_http2(target),
+        }
     }
 
     /// Builds the request for HTTP/2.

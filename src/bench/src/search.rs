@@ -75,15 +75,12 @@ pub struct Sought {
     pub at_the_most: bool,
     /// Every rate that was tried, in their order.
     pub steps: Vec<Step>,
+    /// Which of them stands for the search: that of the rate found, else the last that has figures.
+    #[serde(default)]
+    pub stands_for: Option<usize>,
 }
 
 impl Sought {
-    /// Which step's run stands for the search: that of the rate found, else the last.
-    pub fn stands_for(&self) -> Option<usize> {
-        let found = |rate: f64| self.steps.iter().rposition(|step| step.per_second.total_cmp(&rate).is_eq());
-        self.highest_per_second.map_or_else(|| self.steps.len().checked_sub(1), found)
-    }
-
     /// The lowest rate at which the promise was broken.
     pub fn lowest_broken(&self) -> Option<&Step> {
         let broken = self.steps.iter().filter(|step| !step.kept);
@@ -215,7 +212,11 @@ impl Outcome {
             Decision::Found(rate) | Decision::AtTheMost(rate) => Some(rate),
             Decision::Try(_) | Decision::Never(_) => None,
         };
+        let at =
+            |rate: f64| self.steps.iter().rposition(|(step, _)| step.per_second.total_cmp(&rate).is_eq());
+        let last = || self.steps.iter().rposition(|(_, report)| report.is_some());
         Sought {
+            stands_for: found.map_or_else(last, at),
             promise: promise.to_string(),
             highest_per_second: found,
             at_the_most: matches!(self.decision, Decision::AtTheMost(_)),

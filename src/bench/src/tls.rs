@@ -7,7 +7,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Whose certificates are good.
@@ -20,6 +20,17 @@ pub enum Trust {
     File(PathBuf),
     /// Everybody's: nothing is checked.
     Anybody,
+}
+
+impl Trust {
+    /// As `--ca` and `--insecure` say it.
+    pub fn of(ca: Option<&Path>, insecure: bool) -> Self {
+        match ca {
+            Some(file) => Self::File(file.to_owned()),
+            None if insecure => Self::Anybody,
+            None => Self::Machine,
+        }
+    }
 }
 
 /// TLS with one server. Sessions are resumed, as browsers do; versions 1.2 and 1.3.

@@ -194,7 +194,7 @@ fn the_highest_rate_is_found() {
     assert!(broken.per_second > rate && broken.why.is_some(), "{broken:?}");
     let sought = outcome.sought(&promise);
     assert_eq!(
-        sought.steps[sought.stands_for().unwrap()].per_second.total_cmp(&rate),
+        sought.steps[sought.stands_for.unwrap()].per_second.total_cmp(&rate),
         std::cmp::Ordering::Equal
     );
     let stopped = Stop::default();

@@ -187,11 +187,8 @@ impl Campaign {
             Told::Tried(tried) => seen.push(watcher.tried(turn, contender, tried)),
         })?;
         let sought = outcome.sought(&goal.promise);
-        // A step that got no answer in its warm-up has no figures; one before it has.
-        let last = outcome.steps.iter().rposition(|(_, report)| report.is_some());
-        let place = sought.stands_for().filter(|_| sought.highest_per_second.is_some()).or(last);
         let Some((place, (tried, Some(report)))) =
-            place.and_then(|place| Some((place, outcome.steps.get(place)?)))
+            sought.stands_for.and_then(|place| Some((place, outcome.steps.get(place)?)))
         else {
             return Ok(None);
         };

@@ -76,6 +76,7 @@ fn each_gate_closes_for_its_own_fault_and_says_why() {
     let sought = |highest_per_second, generator, broken: bool| {
         let step = Step { per_second: 20.0, kept: !broken, why: Some("p99 9 ms".into()), generator };
         let sought = Sought {
+            stands_for: None,
             promise: "p99 < 1 ms".into(),
             highest_per_second,
             at_the_most: !broken,

@@ -1,5 +1,6 @@
 //! A picture of what can be told: each target's ratio to the first one, with its interval. A file of its own that loads nothing.
 
+use super::html::escape;
 use crate::comparison::{Comparison, Finding};
 use crate::results::Results;
 
@@ -89,10 +90,6 @@ impl Scale {
     fn ticks(&self) -> impl Iterator<Item = f64> {
         TICKS.into_iter().filter(|tick| (self.low..=self.high).contains(tick))
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -164,13 +164,15 @@ impl Results {
         self.runs.iter().filter(move |run| run.row == row && run.target == target)
     }
 
-    /// The median of a figure over a target's valid runs in a row; over all of them if none is valid.
+    /// A target's valid runs in a row; all of them if none is valid.
+    pub fn counted<'a>(&'a self, row: &'a str, target: &'a str) -> Vec<&'a Run> {
+        let valid: Vec<_> = self.runs_of(row, target).filter(|run| run.is_valid()).collect();
+        if valid.is_empty() { self.runs_of(row, target).collect() } else { valid }
+    }
+
+    /// The median of a figure over [`Self::counted`].
     pub fn median(&self, row: &str, target: &str, figure: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
-        let mut runs: Vec<&Run> = self.runs_of(row, target).filter(|run| run.is_valid()).collect();
-        if runs.is_empty() {
-            runs = self.runs_of(row, target).collect();
-        }
-        let figures: Vec<f64> = runs.into_iter().filter_map(figure).collect();
+        let figures: Vec<f64> = self.counted(row, target).into_iter().filter_map(figure).collect();
         crate::statistics::median(&figures)
     }
 }

@@ -59,7 +59,7 @@ pub(crate) fn since(replicas: &[Replicas], warm_up: Duration) -> Vec<Replicas> {
 /// warms up uses more.
 pub(crate) fn between(first: &Seen, measured: &Seen, last: &Seen, replicas: Vec<Replicas>) -> Observations {
     let seconds = last.at.duration_since(measured.at).as_secs_f64().max(0.001);
-    let pods: Vec<_> = last.pods.iter().map(|pod| self::pod(first, measured, last, pod)).collect();
+    let pods: Vec<_> = last.pods.iter().map(|pod| self::pod(first, measured, last, pod, seconds)).collect();
     let workers = last.pods.iter().flat_map(|pod| workers(measured, pod, seconds)).collect();
     let used = pods.iter().map(|pod| pod.used_cores).sum::<Option<f64>>().filter(|_| !pods.is_empty());
     let throttled = pods.iter().filter_map(|pod| pod.throttled_percent).reduce(f64::max);
@@ -74,10 +74,9 @@ pub(crate) fn between(first: &Seen, measured: &Seen, last: &Seen, replicas: Vec<
     }
 }
 
-fn pod(first: &Seen, measured: &Seen, last: &Seen, pod: &SeenPod) -> Pod {
+fn pod(first: &Seen, measured: &Seen, last: &Seen, pod: &SeenPod, seconds: f64) -> Pod {
     let name = pod.look.pod.name_any();
     let (earlier, warm, now) = (first.pod(&name), measured.pod(&name), account(Some(pod)));
-    let seconds = last.at.duration_since(measured.at).as_secs_f64().max(0.001);
     let periods = warm.and_then(|warm| warm.periods).zip(pod.periods);
     let throttled = periods.and_then(|((all_before, before), (all, now))| {
         (all > all_before).then(|| 100.0 * (now - before) / (all - all_before))
@@ -108,8 +107,7 @@ fn account(seen: Option<&SeenPod>) -> Option<&Account> {
 
 fn workers<'a>(before: &'a Seen, pod: &'a SeenPod, seconds: f64) -> impl Iterator<Item = Worker> + 'a {
     let name = pod.look.pod.name_any();
-    let earlier = before.pod(&name).and_then(|earlier| earlier.look.account.as_ref().ok());
-    let now = pod.look.account.as_ref().ok();
+    let (earlier, now) = (account(before.pod(&name)), account(Some(pod)));
     let processes = now.into_iter().flat_map(|account| &account.processes);
     processes.map(move |process| {
         let was = earlier.and_then(|account| {

@@ -105,7 +105,7 @@ fn table(rows: &[Vec<String>], class: &str) -> String {
 }
 
 /// For text and for attributes in double quotes.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -195,11 +195,7 @@ impl LoadFlags {
             (None, None) => Load::Capacity,
         };
         let search = self.goal(arrivals)?;
-        let trust = match &self.ca {
-            Some(file) => Trust::File(file.clone()),
-            None if self.insecure => Trust::Anybody,
-            None => Trust::Machine,
-        };
+        let trust = Trust::of(self.ca.as_deref(), self.insecure);
         Ok(Settings {
             search,
             protocol: if self.http2 { Spoken::Http2 } else { Spoken::Http1 },
@@ -301,10 +297,7 @@ impl Settings {
         for url in &target.urls {
             let parsed = workerapp_bench::Target::parse(url)?;
             addresses.extend(parsed.addresses()?);
-            requests.push(match self.protocol {
-                Spoken::Http1 => self.template.build(&parsed, self.keep_alive)?,
-                Spoken::Http2 => self.template.build_http2(&parsed)?,
-            });
+            requests.push(self.template.build_for(self.protocol, &parsed, self.keep_alive)?);
             if tls.is_none() {
                 tls = Tls::new(&self.called(parsed), &self.trust, self.protocol)?;
             }

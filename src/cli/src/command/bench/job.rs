@@ -15,7 +15,6 @@ use workerapp_bench::{
     comparison::compare,
     gates::judge,
     results::{Observations, Results},
-    search::Sought,
 };
 
 use super::{INTERRUPTED, events::Event, observe::Observer, targets::Target};
@@ -219,7 +218,7 @@ impl Sightings {
     /// The Job saw no pods, so it judged without them.
     fn put_into(self, mut results: Results) -> Results {
         for (run, mut seen) in results.runs.iter_mut().zip(self.runs) {
-            let place = run.search.as_ref().map_or(Some(0), Sought::stands_for).unwrap_or_default();
+            let place = run.search.as_ref().and_then(|sought| sought.stands_for).unwrap_or_default();
             if place < seen.len() {
                 let goodput_per_second = run.observations.goodput_per_second;
                 run.observations = Observations { goodput_per_second, ..seen.swap_remove(place) };

@@ -146,7 +146,7 @@ async fn measure(
     let versions = versions(apps, cluster).await?;
     let mut whole: Option<Results> = None;
     for ask in &suite.requests {
-        let targets = targets_of(ask, apps, cluster, &hosts, arguments.job.in_cluster).await?;
+        let targets = targets_of(ask, apps, cluster, &hosts, arguments).await?;
         let campaign = settings.campaign(&targets)?;
         campaign.check()?;
         output::note(&format!("{}: {} runs, seed {}", ask.path, campaign.turns().len(), campaign.seed));
@@ -207,24 +207,16 @@ async fn targets_of(
     apps: &[WorkerApp],
     cluster: &Cluster,
     hosts: &[String],
-    in_cluster: bool,
+    arguments: &Arguments,
 ) -> Result<Vec<targets::Target>, Error> {
     let mut targets = Vec::new();
     for app in apps.iter().filter(|app| ask.of(app)) {
         let name = app.name_any();
-        let failed = |why: &str| Error::Service { name: name.clone(), why: why.to_owned() };
-        let service = cluster.service(&name).await?.ok_or_else(|| failed("it has gone"))?;
-        let port = place::port(&service, None).ok_or_else(|| failed("it has no port"))?;
-        let urls = if in_cluster {
-            vec![place::cluster_url(&service, port)]
-        } else {
-            place::urls(&service, port, hosts)
-        };
-        if urls.is_empty() {
-            return Err(failed("no node is ready that would answer at its node port"));
-        }
-        let urls = urls.into_iter().map(|url| url + &ask.path).collect();
-        targets.push(targets::Target { name, urls, service: Some(service) });
+        let service = cluster
+            .service(&name)
+            .await?
+            .ok_or_else(|| Error::Service { name, why: "it has gone".to_owned() })?;
+        targets.push(targets::target(&service, arguments, &ask.path, hosts, false)?);
     }
     Ok(targets)
 }

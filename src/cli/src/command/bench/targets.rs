@@ -96,13 +96,15 @@ fn select(
     }
     exposed
         .into_iter()
-        .map(|service| target(service, arguments, hosts, counts[&service.name_any()] > 1))
+        .map(|service| target(service, arguments, &arguments.path, hosts, counts[&service.name_any()] > 1))
         .collect()
 }
 
-fn target(
+/// A Service as a target; the name with its namespace where that alone tells it from another.
+pub(super) fn target(
     service: &Service,
     arguments: &Arguments,
+    path: &str,
     hosts: &[String],
     long_name: bool,
 ) -> Result<Target, Error> {
@@ -122,8 +124,8 @@ fn target(
     if urls.is_empty() {
         return Err(failed("no node is ready that would answer at its node port".to_owned()));
     }
-    let slash = if arguments.path.starts_with('/') { "" } else { "/" };
-    let urls = urls.into_iter().map(|url| format!("{url}{slash}{}", arguments.path)).collect();
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    let urls = urls.into_iter().map(|url| format!("{url}{slash}{path}")).collect();
     let name = if long_name { format!("{namespace}/{name}") } else { name };
     Ok(Target { name, urls, service: Some(service.clone()) })
 }

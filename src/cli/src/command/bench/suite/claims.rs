@@ -1,7 +1,7 @@
 //! What others published, beside what was measured: whether the two agree, and what is only true of another machine.
 
 use workerapp_bench::{
-    comparison::{FEWEST_PAIRS, compare},
+    comparison::{FEWEST_PAIRS, ratio},
     results::Results,
     statistics::Ratio,
 };
@@ -27,16 +27,10 @@ pub(super) fn verdicts<'a>(suite: &'a Suite, results: &Results) -> Vec<Verdict<'
         let (Some(target), Some(base), Some(published)) = (&claim.target, &claim.base, claim.ratio) else {
             continue;
         };
-        let pair = Results {
-            targets: vec![base.clone(), target.clone()],
-            runs: results.runs.clone(),
-            provenance: results.provenance.clone(),
-            ..Results::default()
-        };
         let metric = claim.metric.as_deref().unwrap_or("requests/s");
-        let found = compare(&pair, results.provenance.seed.unwrap_or_default());
+        let seed = results.provenance.seed.unwrap_or_default();
         for row in results.rows() {
-            let ours = found.iter().find(|one| one.row == row && one.metric == metric).map(|one| one.ratio);
+            let ours = ratio(results, row, base, target, metric, seed);
             let word = word(published, ours.as_ref());
             verdicts.push(Verdict { claim, row: row.to_owned(), ours, word });
         }

@@ -9,6 +9,7 @@ use std::{
 use clap::Args;
 use workerapp_bench::{
     comparison::Comparison,
+    import,
     reports::{autocannon, markdown, ratios, table, wrk},
     results::{Results, Run},
 };
@@ -73,7 +74,7 @@ impl Performance {
 fn read(path: &Path) -> Result<Results, Error> {
     let text =
         std::fs::read_to_string(path).map_err(|source| Error::Read { place: path.to_owned(), source })?;
-    serde_json::from_str(&text)
+    import::document(&text)
         .map_err(|error| Error::NoResults { place: path.to_owned(), why: error.to_string() })
 }
 
@@ -218,10 +219,7 @@ fn idle_rows(results: &Results) -> Vec<Vec<String>> {
 
 /// The run whose throughput is in the middle: of the valid ones if there are any.
 fn middle<'a>(results: &'a Results, row: &'a str, target: &'a str) -> Option<&'a Run> {
-    let mut runs: Vec<&Run> = results.runs_of(row, target).filter(|run| run.is_valid()).collect();
-    if runs.is_empty() {
-        runs = results.runs_of(row, target).collect();
-    }
+    let mut runs = results.counted(row, target);
     let rate = |run: &Run| run.figures.requests_per_second;
     runs.sort_by(|one, other| rate(one).partial_cmp(&rate(other)).unwrap_or(Ordering::Equal));
     runs.get(runs.len() / 2).copied()

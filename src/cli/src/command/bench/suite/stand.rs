@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
-use workerapp_api::{Condition, ConditionStatus, WorkerApp, condition::ConditionType, names};
+use workerapp_api::{ConditionStatus, WorkerApp, condition::ConditionType, names};
 
 use super::file::node_ports;
-use crate::{cluster::Cluster, error::Error, output};
+use crate::{cluster::Cluster, error::Error, output, view::status};
 
 /// Between looks.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -166,12 +166,8 @@ struct Missing {
 
 impl Missing {
     fn of(app: &WorkerApp) -> Option<Self> {
-        let condition = |type_: ConditionType| {
-            let status = app.status.as_ref()?;
-            let current = |one: &&Condition| {
-                one.type_ == type_.as_str() && one.observed_generation == app.metadata.generation
-            };
-            status.conditions.iter().find(current)
+        let condition = |type_| {
+            status::condition(app, type_).filter(|one| one.observed_generation == app.metadata.generation)
         };
         let name = app.name_any();
         let Some(ready) = condition(ConditionType::Ready) else {
