@@ -178,7 +178,8 @@ impl Broker {
         if self.is_taken_by(tree, &binding, holds) {
             return Ok((Answer::Errno(libc::EADDRINUSE), Outcome::Nothing));
         }
-        if request.awaited && self.slots.group_for(&binding).is_none() {
+        let is_awaited = || as_caller(call.thread, || procfs::is_awaited(call.thread, request.inode));
+        if self.slots.group_for(&binding).is_none() && is_awaited()? {
             tree.bound.put(request.inode, binding);
             return Ok((Answer::Continue, Outcome::KeepsPort(keeps_to_itself(&binding))));
         }
@@ -263,8 +264,6 @@ struct BindRequest {
     address: SocketAddr,
     inode: u64,
     flags: FileFlags,
-    /// The program waits on it already.
-    awaited: bool,
 }
 
 impl BindRequest {
@@ -288,8 +287,7 @@ impl BindRequest {
             }
             let flags = procfs::file_flags(call.thread, fd)?;
             let inode = procfs::socket_inode(call.thread, fd)?;
-            let awaited = procfs::is_awaited(call.thread, inode);
-            Ok(Bind::Tcp(Self { fd, address, inode, flags, awaited }))
+            Ok(Bind::Tcp(Self { fd, address, inode, flags }))
         })
     }
 }

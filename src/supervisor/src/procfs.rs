@@ -129,15 +129,15 @@ pub(crate) fn socket_inode(thread: Pid, fd: u32) -> io::Result<u64> {
 }
 
 /// Does this process wait on the file with this inode by `epoll`?
-pub(crate) fn is_awaited(thread: Pid, inode: u64) -> bool {
-    let entries = fs::read_dir(format!("/proc/{thread}/fd")).into_iter().flatten().flatten();
-    entries
+pub(crate) fn is_awaited(thread: Pid, inode: u64) -> io::Result<bool> {
+    let entries = fs::read_dir(format!("/proc/{thread}/fd"))?.flatten();
+    Ok(entries
         .filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == Path::new("anon_inode:[eventpoll]")))
         .any(|entry| {
             let number = entry.file_name();
             let fdinfo = fs::read_to_string(format!("/proc/{thread}/fdinfo/{}", number.display()));
             fdinfo.is_ok_and(|text| awaited(&text).any(|awaited| awaited == inode))
-        })
+        }))
 }
 
 /// The inodes of the files in an epoll set, from the text of its `/proc/PID/fdinfo/FD`, which has them as hexadecimal numbers.

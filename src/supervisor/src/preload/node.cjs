@@ -55,7 +55,7 @@
     channels.subscribe?.('http.server.request.start', ({ socket, response }) => {
       const life = lives.get(socket) || begin(socket);
       life.requests -= 1;
-      if (life.requests < 1 || Date.now() >= life.until) response.shouldKeepAlive = false;
+      if (life.requests < 1 || (mostMs < Infinity && Date.now() >= life.until)) response.shouldKeepAlive = false;
     });
     function begin(socket) {
       const share = 0.9 + 0.2 * Math.random();
