@@ -4,7 +4,10 @@ use std::{env, path::PathBuf, process::Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
-use tokio::{io::AsyncWriteExt as _, process::Command};
+use tokio::{
+    io::AsyncWriteExt as _,
+    process::{Child, Command},
+};
 
 use crate::cluster;
 
@@ -60,19 +63,34 @@ pub fn program() -> Result<PathBuf> {
     Ok(program)
 }
 
+/// A call of it that reads nothing, and ends with the test.
+///
+/// # Errors
+/// If it isn't there.
+pub fn command(arguments: &[&str]) -> Result<Command> {
+    let mut command = Command::new(program()?);
+    command.args(arguments).env("KUBECONFIG", env::var_os(cluster::VARIABLE).unwrap_or_default());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    Ok(command)
+}
+
+/// Ctrl-C.
+///
+/// # Errors
+/// If it has ended.
+pub async fn interrupt(child: &Child) -> Result<()> {
+    let pid = child.id().context("it has ended")?.to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status().await?;
+    ensure!(sent.success(), "kill -INT {pid}: {sent}");
+    Ok(())
+}
+
 /// Runs it with `input` on stdin.
 ///
 /// # Errors
 /// If it can't be started.
 pub async fn cli(arguments: &[&str], input: &str) -> Result<Said> {
-    let mut child = Command::new(program()?)
-        .args(arguments)
-        .env("KUBECONFIG", env::var_os(cluster::VARIABLE).unwrap_or_default())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
+    let mut child = command(arguments)?.stdin(Stdio::piped()).spawn()?;
     let mut stdin = child.stdin.take().context("no stdin")?;
     stdin.write_all(input.as_bytes()).await.or_else(|error| match error.kind() {
         // It said what it had to without reading.

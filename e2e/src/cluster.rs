@@ -1,6 +1,6 @@
 //! The cluster that the tests run against.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -35,6 +35,15 @@ pub async fn config() -> Result<Config> {
     let kubeconfig =
         Kubeconfig::read_from(&path).with_context(|| format!("{VARIABLE}={}", path.display()))?;
     Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+}
+
+/// Where the API server is reached, which on the testbed is where tests run too.
+///
+/// # Errors
+/// If it has a name and no address.
+pub fn host(config: &Config) -> Result<IpAddr> {
+    let host = config.cluster_url.host().context("the API server has no host")?;
+    host.trim_matches(['[', ']']).parse().context("the API server has no address")
 }
 
 /// A client for the test itself, which repeats what the server was too busy for. The WorkerApp definition is installed by

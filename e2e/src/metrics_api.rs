@@ -96,9 +96,7 @@ impl MetricsApi {
     pub async fn launch_with(fixture: &Fixture, lame_duck: Duration) -> Result<Self> {
         let config = cluster::config().await?;
         // The API server connects from where it runs, which on the testbed is where tests run too.
-        let host = config.cluster_url.host().context("the API server has no host")?.to_owned();
-        let host: IpAddr = host.trim_matches(['[', ']']).parse().context("the API server has no address")?;
-        let api = TcpListener::bind(SocketAddr::new(host, 0))
+        let api = TcpListener::bind(SocketAddr::new(cluster::host(&config)?, 0))
             .await
             .context("the API server isn't on this machine")?;
         let plain = TcpListener::bind("127.0.0.1:0").await?;

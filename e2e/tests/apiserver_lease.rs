@@ -55,17 +55,7 @@ impl Pair {
     /// new after the app was reconciled.
     async fn at_rest(&self, name: &str) -> Result<()> {
         let start = Timestamp::now();
-        let rest = async {
-            loop {
-                let before = written(&self.user(name), start)?.len();
-                tokio::time::sleep(Duration::from_millis(1500)).await;
-                let (_, unfinished) = self.fixture.survey().await?;
-                if unfinished.is_none() && before == written(&self.user(name), start)?.len() {
-                    return anyhow::Ok(());
-                }
-            }
-        };
-        tokio::time::timeout(PATIENCE, rest).await.context("writes without an end")?
+        self.fixture.at_rest_by(|| Ok(written(&self.user(name), start)?.len())).await
     }
 
     async fn end(self) -> Result<()> {

@@ -1,17 +1,15 @@
 //! `bench --suite` against a real API server without nodes: what stands in a suite's way, and that it leaves nothing behind.
 
-use std::{path::PathBuf, process::Stdio};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Service;
 use kube::{ResourceExt as _, api::ListParams};
 use serde_json::{Value, json};
-use tokio::process::Command;
 use workerapp_api::{WorkerApp, names};
 use workerapp_e2e::{
     Fixture, app,
-    cli::{Said, cli, program},
-    cluster,
+    cli::{Said, cli, command, interrupt},
 };
 
 /// A suite of two apps in a folder of its own.
@@ -91,20 +89,12 @@ async fn an_app_of_that_name_which_the_suite_did_not_make_is_left_alone() -> Res
 async fn ctrl_c_while_the_apps_are_awaited_removes_them() -> Result<()> {
     let fixture = Fixture::new().await?;
     let suite = Suite::new("stop", None)?;
-    let child = Command::new(program()?)
-        .args(["-n", &fixture.namespace, "bench", "--suite", &suite.path()])
-        .env("KUBECONFIG", std::env::var_os(cluster::VARIABLE).unwrap_or_default())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
+    let child = command(&["-n", &fixture.namespace, "bench", "--suite", &suite.path()])?.spawn()?;
     // No operator looks after this namespace, so they never serve.
     fixture.until::<WorkerApp>("two", "it is there", |found| found.is_some()).await?;
     let label = fixture.api::<WorkerApp>().get("one").await?;
     ensure!(label.labels().get(names::LABEL_SUITE).is_some_and(|suite| suite == "stop"), "{label:?}");
-    let pid = child.id().context("it has ended")?.to_string();
-    Command::new("kill").args(["-INT", &pid]).status().await?;
+    interrupt(&child).await?;
     let output = child.wait_with_output().await?;
     ensure!(output.status.code() == Some(130), "{output:?}");
     ensure!(apps(&fixture).await?.is_empty(), "{:?}", apps(&fixture).await?);

@@ -1,18 +1,14 @@
 //! The command line on real nodes: what it shows of pods that run, and what it measures.
 
-use std::{process::Stdio, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job};
 use kube::{ResourceExt as _, api::ListParams};
 use serde_json::json;
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
-    process::Command,
-};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use workerapp_e2e::{
-    cli::{Said, cli, program},
-    cluster,
+    cli::{Said, cli, command, interrupt},
     nodes::{Nodes, eventually, hello, on_nodes, pod_is_ready, requests},
 };
 
@@ -177,12 +173,8 @@ async fn bench_in_the_cluster_leaves_nothing_behind() -> Result<()> {
         until_no_job(nodes).await?;
 
         // Ended in the middle, it cleans up too, and tells what was measured.
-        let mut child = Command::new(program()?)
-            .args(["-n", &nodes.namespace, "bench", "--in-cluster", "-d", "60s", "-o", "json"])
-            .env("KUBECONFIG", std::env::var_os(cluster::VARIABLE).unwrap_or_default())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let arguments = ["-n", &nodes.namespace, "bench", "--in-cluster", "-d", "60s", "-o", "json"];
+        let mut child = command(&arguments)?.spawn()?;
         let mut said = BufReader::new(child.stderr.take().context("no stderr")?).lines();
         while let Some(line) = said.next_line().await? {
             if line.contains("run 1 of 1") {
@@ -190,8 +182,7 @@ async fn bench_in_the_cluster_leaves_nothing_behind() -> Result<()> {
             }
         }
         let rest = tokio::spawn(async move { while let Ok(Some(_)) = said.next_line().await {} });
-        let pid = child.id().context("it has ended")?.to_string();
-        Command::new("kill").args(["-INT", &pid]).status().await?;
+        interrupt(&child).await?;
         let output = child.wait_with_output().await?;
         rest.await?;
         let text = String::from_utf8_lossy(&output.stdout);

@@ -114,7 +114,7 @@ impl Operator {
                 if wanted(&metrics) {
                     return Ok(self.begun.elapsed());
                 }
-                let now = metrics.writes().values().sum();
+                let now = metrics.sum("workerapp_operator_writes_total", &[]);
                 if now > writes {
                     (moved, writes) = (Instant::now(), now);
                 }

@@ -92,13 +92,21 @@ impl Fixture {
     /// # Errors
     /// After four times [`PATIENCE`], with what is still to be done.
     pub async fn at_rest(&self, operator: &Operator) -> Result<()> {
+        self.at_rest_by(|| Ok(operator.recorder.count())).await
+    }
+
+    /// The same for an operator that is watched from outside: `written` counts its writes.
+    ///
+    /// # Errors
+    /// After four times [`PATIENCE`], with what is still to be done.
+    pub async fn at_rest_by(&self, written: impl Fn() -> Result<usize> + Send) -> Result<()> {
         let deadline = Instant::now() + 4 * PATIENCE;
         // Once more after all was done: it takes a moment until the operator has seen that.
         let mut rested = false;
         loop {
-            let before = operator.recorder.count();
+            let before = written()?;
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let writes = operator.recorder.count() - before;
+            let writes = written()? - before;
             let waiting = match writes {
                 0 if rested => return Ok(()),
                 0 => unfinished(&self.everything().await?),

@@ -214,9 +214,7 @@ struct Adapter {
 
 impl Adapter {
     async fn start(fixture: &Fixture, arguments: &Arguments) -> Result<Self> {
-        let config = cluster::config().await?;
-        let host = config.cluster_url.host().context("the API server has no host")?;
-        let host: IpAddr = host.trim_matches(['[', ']']).parse().context("the API server has no address")?;
+        let host = cluster::host(&cluster::config().await?)?;
         // Both ports are free a moment later.
         let free = async |host: IpAddr| TcpListener::bind(SocketAddr::new(host, 0)).await?.local_addr();
         let (api, plain) = (free(host).await?, free(IpAddr::V4(Ipv4Addr::LOCALHOST)).await?);
