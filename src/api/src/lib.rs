@@ -20,9 +20,9 @@ mod validation;
 
 pub use quantity::{Quantity, QuantityError};
 pub use spec::{
-    AutoscalingSpec, ChildMetadata, ChildrenMetadata, CpuTarget, DisruptionBudgetSpec, ExtraPort,
+    AutoscalingSpec, BurstSpec, ChildMetadata, ChildrenMetadata, CpuTarget, DisruptionBudgetSpec, ExtraPort,
     ImagePullPolicy, KedaAuthentication, KedaSpec, KedaTrigger, MemoryTarget, MetricsPort, MonitorSpec,
     NetworkPolicySpec, PerPodTarget, Resources, Runtime, ServiceSpec, ServiceType, ShareTarget,
     SupervisorSpec, WorkerApp, WorkerAppSpec, WorkersSpec,
 };
-pub use status::{Condition, ConditionStatus, WorkerAppStatus};
+pub use status::{BurstStatus, Condition, ConditionStatus, WorkerAppStatus};

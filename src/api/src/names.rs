@@ -86,5 +86,7 @@ pub const METRIC_UTILIZATION: &str = "workerapp_event_loop_utilization";
 pub const METRIC_BUSY: &str = "workerapp_busy_workers";
 /// Metric of the workers: connections that wait to be accepted.
 pub const METRIC_QUEUE: &str = "workerapp_queue_length";
+/// As `metricLabelSelector`: each pod's newest sample alone, and not its mean over a while.
+pub const NEWEST_SAMPLE: &str = "window=newest";
 /// Metric of the workers: open connections.
 pub const METRIC_CONNECTIONS: &str = "workerapp_connections";

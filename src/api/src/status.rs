@@ -34,11 +34,27 @@ pub struct WorkerAppStatus {
     /// The label selector of the app's pods, as text, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
+    /// The burst that is running (`spec.autoscaling.burst`); absent while there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<BurstStatus>,
     /// `Reconciled`, `Available`, `Progressing`, `ScalingActive`, `Paused`, `Stalled` and `Ready`, each with a reason and a message
     /// that names what to do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// A burst that is running: for a while the app has at least so many pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BurstStatus {
+    /// No fewer pods than this meanwhile.
+    pub replicas: i32,
+    /// When it ends, by the operator's clock. Example: `2026-01-01T00:01:00Z`.
+    #[schemars(extend("format" = "date-time"))]
+    pub until: String,
+    /// What called for it, with the numbers. Example: `requests in flight 31 per pod, target 10`.
+    pub reason: String,
 }
 
 /// Whether a condition holds.

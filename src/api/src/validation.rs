@@ -8,8 +8,9 @@ use serde_json::json;
 
 use crate::Quantity;
 
-/// A rule and its message. The API server puts the field and its value in front; messages stay fixed texts, since computed
-/// ones count towards the cost that a definition's rules may have, as if each string had its largest size.
+/// A rule and its message. The API server puts the field and its value in front, so a message doesn't name that field again; one
+/// of the whole spec names its fields in full. Messages stay fixed texts, since computed ones count towards the cost that a
+/// definition's rules may have, as if each string had its largest size.
 fn rule(expression: &str, message: &str) -> Rule {
     Rule::new(expression).message(Message::Message(message.into()))
 }
@@ -98,7 +99,7 @@ pub(crate) fn node_port() -> Rule {
 pub(crate) fn node_port_needs_type() -> Rule {
     rule(
         "!(has(self.type) && self.type == 'ClusterIP' && (has(self.nodePort) || (has(self.metrics) && has(self.metrics.nodePort))))",
-        "a nodePort needs spec.service.type NodePort or LoadBalancer: remove the nodePort or the type ClusterIP",
+        "a nodePort needs the type NodePort or LoadBalancer: remove the nodePort or the type ClusterIP",
     )
 }
 
@@ -112,106 +113,110 @@ pub(crate) fn extra_node_ports_need_type() -> Rule {
 pub(crate) fn traffic_policy_needs_type() -> Rule {
     rule(
         "!(has(self.type) && self.type == 'ClusterIP' && has(self.externalTrafficPolicy))",
-        "spec.service.externalTrafficPolicy is about traffic from outside the cluster, of which type ClusterIP has none: remove one of them",
+        "externalTrafficPolicy is about traffic from outside the cluster, of which type ClusterIP has none: remove one of them",
     )
 }
 
 pub(crate) fn distinct_node_ports() -> Rule {
     rule(
         "!(has(self.nodePort) && has(self.metrics) && has(self.metrics.nodePort) && self.nodePort == self.metrics.nodePort)",
-        "spec.service.nodePort and spec.service.metrics.nodePort must differ",
+        "nodePort and metrics.nodePort must differ",
     )
 }
 
 pub(crate) fn traffic_policy() -> Rule {
-    rule("self in ['Cluster', 'Local']", "externalTrafficPolicy must be Cluster or Local")
+    rule("self in ['Cluster', 'Local']", "must be Cluster or Local")
 }
 
 pub(crate) fn session_affinity() -> Rule {
-    rule("self in ['None', 'ClientIP']", "sessionAffinity must be None or ClientIP")
+    rule("self in ['None', 'ClientIP']", "must be None or ClientIP")
 }
 
 pub(crate) fn min_within_max() -> Rule {
     rule(
         "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
-        "spec.autoscaling.minReplicas must not be above maxReplicas",
+        "minReplicas must not be above maxReplicas",
     )
 }
 
 pub(crate) fn cpu_target() -> Rule {
     rule(
         "!has(self.cpu) || has(self.cpu.averageUtilization) != has(self.cpu.targetPercent)",
-        "spec.autoscaling.cpu needs averageUtilization, in percent of the CPU request, or targetPercent, in percent of what the workers can use, and not both; example: {averageUtilization: 50}",
+        "cpu needs averageUtilization, in percent of the CPU request, or targetPercent, in percent of what the workers can use, and not both; example: {averageUtilization: 50}",
     )
 }
 
 pub(crate) fn memory_target() -> Rule {
     rule(
         "!has(self.memory) || has(self.memory.averageUtilization) != has(self.memory.averageValue)",
-        "spec.autoscaling.memory needs averageUtilization, in percent of the memory request, or averageValue, and not both; example: {averageUtilization: 80}",
+        "memory needs averageUtilization, in percent of the memory request, or averageValue, and not both; example: {averageUtilization: 80}",
     )
 }
 
 pub(crate) fn keda_prometheus() -> Rule {
     rule(
         "!has(self.keda) || has(self.keda.prometheusAddress) || !(has(self.inFlight) || has(self.requestsPerSecond) || has(self.queueLength) || has(self.eventLoopUtilization) || has(self.busyWorkers))",
-        "spec.autoscaling.keda.prometheusAddress is needed with inFlight, requestsPerSecond, queueLength, eventLoopUtilization and busyWorkers: KEDA reads the workers' metrics from Prometheus alone; example: http://prometheus.monitoring:9090",
+        "keda.prometheusAddress is needed with inFlight, requestsPerSecond, queueLength, eventLoopUtilization and busyWorkers: KEDA reads the workers' metrics from Prometheus alone; example: http://prometheus.monitoring:9090",
+    )
+}
+
+pub(crate) fn burst_metric() -> Rule {
+    rule(
+        "!has(self.burst) || has(self.inFlight) || has(self.requestsPerSecond) || has(self.queueLength) || has(self.eventLoopUtilization) || has(self.busyWorkers)",
+        "burst needs inFlight, requestsPerSecond, queueLength, eventLoopUtilization or busyWorkers: a burst is seen in the workers' metrics alone; example: {inFlight: {averageValue: 20}, burst: {}}",
     )
 }
 
 pub(crate) fn http_address() -> Rule {
     rule(
         "self.matches('^https?://[^ ]+$')",
-        "prometheusAddress must begin with http:// or https://; example: http://prometheus.monitoring:9090",
+        "must begin with http:// or https://; example: http://prometheus.monitoring:9090",
     )
 }
 
 pub(crate) fn keda_metric_type() -> Rule {
-    rule(
-        "self in ['AverageValue', 'Value', 'Utilization']",
-        "metricType must be AverageValue, Value or Utilization",
-    )
+    rule("self in ['AverageValue', 'Value', 'Utilization']", "must be AverageValue, Value or Utilization")
 }
 
 pub(crate) fn keda_authentication_kind() -> Rule {
     rule(
         "self in ['TriggerAuthentication', 'ClusterTriggerAuthentication']",
-        "kind must be TriggerAuthentication or ClusterTriggerAuthentication",
+        "must be TriggerAuthentication or ClusterTriggerAuthentication",
     )
 }
 
 pub(crate) fn timestamp() -> Rule {
     rule(
         "self.matches('^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}([.][0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$')",
-        "restartAt must be a time as in RFC 3339, such as `date -u +%Y-%m-%dT%H:%M:%SZ` prints; example: 2026-05-31T12:00:00Z",
+        "must be a time as in RFC 3339, such as `date -u +%Y-%m-%dT%H:%M:%SZ` prints; example: 2026-05-31T12:00:00Z",
     )
 }
 
 pub(crate) fn one_budget() -> Rule {
     rule(
         "!(has(self.maxUnavailable) && has(self.minAvailable))",
-        "spec.disruptionBudget.maxUnavailable and minAvailable exclude each other: remove one of them",
+        "maxUnavailable and minAvailable exclude each other: remove one of them",
     )
 }
 
 pub(crate) fn some_unavailable() -> Rule {
     rule(
         "string(self).matches('^([1-9][0-9]{0,5}|([1-9][0-9]?|100)%)$')",
-        "maxUnavailable must be a number of pods from 1, or 1% to 100%: with 0 no node that runs a pod of the app could be emptied; example: 25%",
+        "must be a number of pods from 1, or 1% to 100%: with 0 no node that runs a pod of the app could be emptied; example: 25%",
     )
 }
 
 pub(crate) fn some_available() -> Rule {
     rule(
         "string(self).matches('^([1-9][0-9]{0,5}|[1-9][0-9]?%)$')",
-        "minAvailable must be a number of pods from 1, or 1% to 99%: with 100% no node that runs a pod of the app could be emptied; example: 2",
+        "must be a number of pods from 1, or 1% to 99%: with 100% no node that runs a pod of the app could be emptied; example: 2",
     )
 }
 
 pub(crate) fn interval() -> Rule {
     rule(
         "self.matches('^[1-9][0-9]{0,5}(ms|s|m|h)$')",
-        "interval must be a whole number with ms, s, m or h; example: 15s",
+        "must be a whole number with ms, s, m or h; example: 15s",
     )
 }
 
@@ -254,7 +259,7 @@ fn request_within_limit(resource: &str) -> Rule {
             safe(&request),
             safe(&limit)
         ),
-        &format!("spec.resources.requests.{resource} must not be above spec.resources.limits.{resource}"),
+        &format!("requests.{resource} must not be above limits.{resource}"),
     )
 }
 
@@ -288,14 +293,14 @@ pub(crate) fn quantities(generator: &mut SchemaGenerator) -> Schema {
 pub(crate) fn app_metrics() -> Rule {
     rule(
         "self.matches('^[0-9]{0,5}/[^ ]*$')",
-        "appMetrics must be a path, with the port before it where it isn't spec.port; examples: /metrics, 3001/metrics",
+        "must be a path, with the port before it where it isn't spec.port; examples: /metrics, 3001/metrics",
     )
 }
 
 pub(crate) fn stop_signal() -> Rule {
     rule(
         "self in ['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH']",
-        "stopSignal must be SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2 or SIGWINCH",
+        "must be SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2 or SIGWINCH",
     )
 }
 
@@ -309,6 +314,6 @@ pub(crate) fn reserved_labels() -> Rule {
 pub(crate) fn reserved_annotations() -> Rule {
     rule(
         "!self.exists(k, k.startsWith('workerapp.dev/') || k.startsWith('deployment.kubernetes.io/'))",
-        "annotations under workerapp.dev/ are set by the operator, and those under deployment.kubernetes.io/ by Kubernetes: use another prefix",
+        "those under workerapp.dev/ are set by the operator, and those under deployment.kubernetes.io/ by Kubernetes: use another prefix",
     )
 }

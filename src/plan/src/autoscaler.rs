@@ -29,7 +29,7 @@ pub enum Served {
 }
 
 impl Served {
-    fn has(&self, metric: &str) -> bool {
+    pub(crate) fn has(&self, metric: &str) -> bool {
         match self {
             Self::Unknown => true,
             Self::Only(metrics) => metrics.contains(metric),
@@ -68,6 +68,12 @@ impl Basis<'_> {
         }
     }
 
+    /// The fewest pods: the spec's, and while a burst runs its floor.
+    pub(crate) fn least_pods(&self, autoscaling: &AutoscalingSpec) -> i32 {
+        let least = autoscaling.min_replicas.unwrap_or(1);
+        self.facts.floor.map_or(least, |floor| floor.min(autoscaling.max_replicas).max(least))
+    }
+
     /// What the spec asks of KEDA, where the cluster has it.
     fn keda(&self) -> Option<&KedaSpec> {
         self.app.spec.autoscaling.as_ref()?.keda.as_ref().filter(|_| self.facts.keda())
@@ -79,11 +85,13 @@ impl Basis<'_> {
     }
 }
 
-/// A metric of the workers: the field that asks for it, its name, its target, and how Prometheus adds it up over an app's pods.
+/// A metric of the workers: the field that asks for it, its name, its target (once more in percent of a share), and how Prometheus adds it up over an app's pods.
 pub(crate) struct WorkerMetric {
     pub(crate) field: &'static str,
-    name: &'static str,
+    pub(crate) name: &'static str,
     target: fn(&AutoscalingSpec, &Workers) -> Option<Quantity>,
+    /// The target of one that is a share, and never above 100.
+    pub(crate) percent: fn(&AutoscalingSpec) -> Option<i32>,
     pub(crate) query: fn(&str) -> String,
 }
 
@@ -93,6 +101,7 @@ const WORKER_METRICS: [WorkerMetric; 5] = [
         field: "inFlight",
         name: names::METRIC_IN_FLIGHT,
         target: |spec, _| Some(spec.in_flight.as_ref()?.average_value.rounded_to_milli()),
+        percent: |_| None,
         query: |pods| {
             format!(
                 "sum(avg_over_time(workerapp_worker_requests_in_flight{{{pods}}}[1m])) + sum(avg_over_time(workerapp_worker_queue_length{{{pods}}}[1m]))"
@@ -103,18 +112,21 @@ const WORKER_METRICS: [WorkerMetric; 5] = [
         field: "requestsPerSecond",
         name: names::METRIC_REQUESTS,
         target: |spec, _| Some(spec.requests_per_second.as_ref()?.average_value.rounded_to_milli()),
+        percent: |_| None,
         query: |pods| format!("sum(rate(workerapp_worker_requests_total{{{pods}}}[1m]))"),
     },
     WorkerMetric {
         field: "queueLength",
         name: names::METRIC_QUEUE,
         target: |spec, _| Some(spec.queue_length.as_ref()?.average_value.rounded_to_milli()),
+        percent: |_| None,
         query: |pods| format!("sum(avg_over_time(workerapp_worker_queue_length{{{pods}}}[1m]))"),
     },
     WorkerMetric {
         field: "eventLoopUtilization",
         name: names::METRIC_UTILIZATION,
         target: |spec, _| Some(hundredths(spec.event_loop_utilization.as_ref()?.target_percent, 1)),
+        percent: |spec| Some(spec.event_loop_utilization.as_ref()?.target_percent),
         query: |pods| {
             format!(
                 "sum(avg by (pod) (avg_over_time(workerapp_worker_event_loop_utilization{{{pods}}}[1m])))"
@@ -125,6 +137,7 @@ const WORKER_METRICS: [WorkerMetric; 5] = [
         field: "busyWorkers",
         name: names::METRIC_BUSY,
         target: |spec, workers| Some(hundredths(spec.busy_workers.as_ref()?.target_percent, workers.count)),
+        percent: |spec| Some(spec.busy_workers.as_ref()?.target_percent),
         query: |pods| format!("sum(clamp_max(rate(workerapp_worker_cpu_seconds_total{{{pods}}}[1m]), 1))"),
     },
 ];
@@ -139,7 +152,7 @@ fn build(basis: &Basis<'_>, autoscaling: &AutoscalingSpec) -> HorizontalPodAutos
         metadata: metadata::child(basis.app, |children| children.autoscaler.as_ref()),
         spec: HorizontalPodAutoscalerSpec {
             scale_target_ref: basis.scale_target(),
-            min_replicas: Some(autoscaling.min_replicas.unwrap_or(1)),
+            min_replicas: Some(basis.least_pods(autoscaling)),
             max_replicas: autoscaling.max_replicas,
             metrics: Some(metrics(basis, autoscaling)),
             behavior: autoscaling.behavior.clone(),

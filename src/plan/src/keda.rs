@@ -78,7 +78,7 @@ pub(crate) fn build(basis: &Basis<'_>, autoscaling: &AutoscalingSpec, keda: &Ked
         metadata,
         spec: ScaledObjectSpec {
             scale_target_ref: basis.scale_target(),
-            min_replica_count: autoscaling.min_replicas.unwrap_or(1),
+            min_replica_count: basis.least_pods(autoscaling),
             max_replica_count: autoscaling.max_replicas,
             polling_interval: keda.polling_interval_seconds,
             advanced: behavior

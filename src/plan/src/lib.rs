@@ -11,10 +11,12 @@
 //! - `supervisor`: the flags of the program that stands in front of the app's own
 //! - `children`: all kinds of children
 //! - `deployment`, `service`, `autoscaler`, `keda`, `disruption_budget`, `network_policy`, `monitor`: one file for each
+//! - `burst`: when an app needs more pods at once
 //! - `pause`: whether they are to be left alone
 //! - `room`: whether as many pods fit on the nodes
 //! - `problem`, `warning`: what is wrong, and what is worth telling
 
+pub mod burst;
 pub mod children;
 pub mod digest;
 pub mod effective;
@@ -42,6 +44,7 @@ use kube::{Resource as _, ResourceExt as _};
 use workerapp_api::WorkerApp;
 
 pub use autoscaler::Served;
+pub use burst::Bursts;
 pub use children::{Child, Children};
 pub use effective::Effective;
 pub use keda::ScaledObject;
@@ -70,6 +73,8 @@ pub struct Facts {
     pub absent: Vec<&'static str>,
     /// Which of the workers' metrics an autoscaler would get an answer for.
     pub served: Served,
+    /// Pods that the app keeps at least while a burst runs, whatever else its autoscaler has for a minimum.
+    pub floor: Option<i32>,
     /// The nodes: sizes, and how many there are of each; `None`: nobody has looked.
     pub nodes: Option<Arc<BTreeMap<NodeSize, i128>>>,
 }
@@ -99,6 +104,8 @@ pub struct Plan {
     pub effective: Effective,
     /// The objects that stand for the app.
     pub children: Children,
+    /// By what its bursts are seen; `None`: there are none.
+    pub bursts: Option<Bursts>,
     /// What works as it was asked for and yet may surprise.
     pub warnings: Vec<Warning>,
 }
@@ -120,6 +127,7 @@ pub fn plan(app: &WorkerApp, facts: &Facts) -> Result<Plan, Invalid> {
     let basis = autoscaler::Basis { app, profile, effective: &effective, workers: &workers, facts };
     let foreign = disruption_budget::foreign(app, facts);
     let warnings = warning::find(&basis, foreign.as_deref());
+    let bursts = burst::of(&basis);
     // A LimitRange's limit reaches the supervisor through the container's cgroup. It stays out of the pod template, so that
     // editing a LimitRange restarts no pod.
     let seed = match &effective.cpu_limit {
@@ -137,5 +145,5 @@ pub fn plan(app: &WorkerApp, facts: &Facts) -> Result<Plan, Invalid> {
         network_policy: network_policy::build(app, profile, facts),
         monitor: monitor::build(app, profile).filter(|_| facts.monitors()),
     };
-    Ok(Plan { workers, effective, children, warnings })
+    Ok(Plan { workers, effective, children, bursts, warnings })
 }

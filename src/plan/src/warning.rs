@@ -4,7 +4,7 @@ use thiserror::Error;
 use workerapp_api::{Quantity, ServiceType, WorkerApp, names};
 
 use crate::{
-    Effective, Facts, autoscaler, disruption_budget,
+    Effective, Facts, autoscaler, burst, disruption_budget,
     effective::Amount,
     room,
     runtime::Profile,
@@ -29,7 +29,8 @@ pub enum Warning {
     },
     /// More workers than whole CPUs under a limit.
     #[error(
-        "{workers} workers share a CPU limit of {limit}: when all are busy they are throttled for up to {percent} % of the time; a whole number of CPUs avoids it"
+        "{} throttled for up to {percent} % of the time; a whole number of CPUs avoids it",
+        when_busy(*workers, limit)
     )]
     Throttled {
         /// The number of workers.
@@ -126,6 +127,27 @@ pub enum Warning {
         "spec.autoscaling.keda asks for a ScaledObject, which this cluster doesn't have (keda.sh/v1alpha1), or which the operator may not read: a HorizontalPodAutoscaler scales the app, without the triggers, until half a minute after that has changed"
     )]
     NoKeda,
+    /// Nobody serves a metric by which a burst would be seen.
+    #[error(
+        "spec.autoscaling.burst goes by the metrics of the workers, which nobody serves in this cluster: there are no bursts until somebody does; install the operator with the Helm value metricsApi.enabled=true, or see `kubectl get apiservice v1beta2.custom.metrics.k8s.io`"
+    )]
+    BurstsUnseen,
+    /// A share can't get as far above its target.
+    #[error(
+        "spec.autoscaling.burst begins above {threshold} % of a target, which for {field} is {begin} %, and no share is ever above 100 %: lower burst.thresholdPercent to {most} at most, or {field}.targetPercent, now {target}"
+    )]
+    BurstsUnreachable {
+        /// From where on a burst begins, in percent of the target.
+        threshold: i32,
+        /// The field with the lowest target.
+        field: &'static str,
+        /// Its target, in percent.
+        target: i32,
+        /// The share at which a burst would begin.
+        begin: i32,
+        /// The highest threshold below which it is ever seen.
+        most: i32,
+    },
     /// The autoscaler may ask for more pods than the nodes can hold.
     #[error(
         "spec.autoscaling.maxReplicas is {most}, and there is room for {room} of them at most on the {nodes} that its pods may run on, even with nothing else there (each requests {request}): the others would stay Pending; lower maxReplicas or the requests, unless something adds nodes when pods wait"
@@ -176,6 +198,8 @@ impl Warning {
             Self::LimitFromLimitRange { .. } => "LimitFromLimitRange",
             Self::BudgetBlocksDrains { .. } => "BudgetBlocksDrains",
             Self::NoKeda => "NoKeda",
+            Self::BurstsUnseen => "BurstsUnseen",
+            Self::BurstsUnreachable { .. } => "BurstsUnreachable",
             Self::NoRoom { .. } => "NoRoom",
             Self::ForeignBudget { .. } => "ForeignBudget",
             Self::NoMonitors => "NoMonitors",
@@ -193,6 +217,7 @@ pub(crate) fn find(basis: &autoscaler::Basis<'_>, foreign: Option<&str>) -> Vec<
     warnings.extend(tiny_memory(effective));
     warnings.extend(hidden_clients(app));
     warnings.extend(autoscaler::warnings(basis));
+    warnings.extend(burst::warning(basis));
     warnings.extend(room::warning(app, effective, facts));
     let blocking = disruption_budget::blocks_drains(app);
     warnings
@@ -265,6 +290,13 @@ fn monitor(app: &WorkerApp, facts: &Facts) -> Option<Warning> {
         _ if !facts.monitors() => Some(Warning::NoMonitors),
         Some(policy) if policy.admin_from.is_empty() => Some(Warning::MonitorShutOut),
         _ => None,
+    }
+}
+
+fn when_busy(workers: i128, limit: &str) -> String {
+    match workers {
+        1 => format!("1 worker has a CPU limit of {limit}: when it is busy it is"),
+        _ => format!("{workers} workers share a CPU limit of {limit}: when all are busy they are"),
     }
 }
 

@@ -4,161 +4,12 @@
 
 mod common;
 
-use common::{app, facts, plan};
+use common::{container, deployment, plan, resources};
 use serde_json::{Value, json};
 use workerapp_api::names;
 
-fn deployment(spec: Value) -> Value {
-    serde_json::to_value(plan(spec).children.deployment).unwrap()
-}
-
-fn container(spec: Value) -> Value {
-    deployment(spec)["spec"]["template"]["spec"]["containers"][0].clone()
-}
-
 fn service(spec: Value) -> Value {
     serde_json::to_value(plan(spec).children.service).unwrap()
-}
-
-fn env(container: &Value, name: &str) -> Value {
-    container["env"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|variable| variable["name"] == name)
-        .cloned()
-        .unwrap_or_default()
-}
-
-fn resources() -> Value {
-    json!({"requests": {"cpu": "2", "memory": "450Mi"}, "limits": {"cpu": "3"}})
-}
-
-#[test]
-fn the_supervisor_stands_in_front_of_the_command() {
-    let container = container(json!({"resources": resources(), "args": ["--title", "x"]}));
-    assert_eq!(
-        container["command"],
-        json!([
-            "/workerapp/supervisor",
-            "--workers=auto",
-            "--port=3000",
-            "--admin-port=9913",
-            "--lame-duck=5",
-            "--grace=30",
-            "--"
-        ])
-    );
-    assert_eq!(container["args"], json!(["node", "server.js", "--title", "x"]));
-    assert_eq!(env(&container, "WORKERS")["value"], "3");
-    assert_eq!(env(&container, "PORT")["value"], "3000");
-    assert_eq!(env(&container, "HOSTNAME")["value"], "0.0.0.0");
-}
-
-#[test]
-fn each_runtime_is_told_the_count_in_its_own_way() {
-    let java = "--worker-env=JAVA_TOOL_OPTIONS+=-XX:ActiveProcessorCount=$$(WORKERS)";
-    let one_server = "--worker-env=WEB_CONCURRENCY=1";
-    for (runtime, command, flags, args) in [
-        ("Node", "node s.js", vec![], "node s.js"),
-        ("Generic", "./serve", vec![], "./serve"),
-        ("NodeCluster", "node s.js", vec!["--processes=1"], "node s.js"),
-        ("Pm2", "pm2-runtime s.js", vec!["--processes=1"], "pm2-runtime s.js -i $$(WORKERS)"),
-        ("Watt", "wattpm start", vec!["--processes=1", "--sharing=none"], "wattpm start"),
-        ("Python", "gunicorn app:app", vec![one_server], "gunicorn app:app"),
-        ("Ruby", "puma", vec![one_server], "puma"),
-        ("Jvm", "java -jar a.jar", vec!["--processes=1", java], "java -jar a.jar"),
-        ("Go", "/server", vec!["--processes=1", "--worker-env=GOMAXPROCS=$$(WORKERS)"], "/server"),
-        (
-            "Nginx",
-            "nginx -g daemon_off;",
-            vec!["--processes=1"],
-            "nginx -g worker_processes $$(WORKERS); daemon_off;",
-        ),
-        (
-            "Cloudgate",
-            "cloudgate -r /app",
-            vec!["--processes=1", "--sharing=none", "--worker-env=THREADS=$$(WORKERS)"],
-            "cloudgate -r /app -p 3000",
-        ),
-    ] {
-        let command: Vec<_> = command.split(' ').collect();
-        let container = container(json!({"runtime": runtime, "command": command, "resources": resources()}));
-        let special: Vec<_> = container["command"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(Value::as_str)
-            .filter(|flag| {
-                ["--processes", "--sharing", "--worker-env"].iter().any(|name| flag.starts_with(name))
-            })
-            .collect();
-        let words: Vec<_> = container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-        assert_eq!((special, words.join(" ").as_str()), (flags, args), "{runtime}");
-        assert_eq!(env(&container, "WORKERS")["value"], "3", "{runtime}");
-    }
-}
-
-#[test]
-fn the_supervisors_settings_become_flags() {
-    let flags = |spec| {
-        container(spec)["command"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-    let all = flags(json!({"supervisor": {
-        "adminPort": 9000, "lameDuckSeconds": 1, "drainSeconds": 4, "stopSignal": "SIGINT", "hangTimeoutSeconds": 0,
-        "logPrefix": true, "appMetrics": "/metrics", "maxAgeSeconds": 60, "maxMemory": "300Mi", "maxRequests": 1000, "nodePreload": false,
-        "connectionMaxRequests": 500, "connectionMaxAgeSeconds": 30,
-    }}));
-    for flag in [
-        "--admin-port=9000",
-        "--lame-duck=1",
-        "--drain=4",
-        "--stop-signal=SIGINT",
-        "--hang-timeout=0",
-        "--app-metrics=/metrics",
-        "--log-prefix=on",
-        "--max-age=60",
-        "--max-memory=314572800",
-        "--max-requests=1000",
-        "--connection-requests=500",
-        "--connection-age=30",
-        "--node-preload=off",
-    ] {
-        assert!(all.iter().any(|given| given == flag), "{flag}: {all:?}");
-    }
-    assert!(flags(json!({"runtime": "Nginx"})).contains(&"--stop-signal=SIGQUIT".to_owned()));
-}
-
-#[test]
-fn an_explicit_count_is_passed_on_as_a_number() {
-    let container = container(json!({"workers": {"count": 4, "max": 8, "memoryPerWorker": "200Mi"}}));
-    let command = container["command"].as_array().unwrap();
-    for flag in ["--workers=4", "--max-workers=8", "--memory-per-worker=209715200"] {
-        assert!(command.contains(&json!(flag)), "{flag}: {command:?}");
-    }
-}
-
-#[test]
-fn the_apps_own_environment_wins_and_the_clash_is_told() {
-    let plan = plan(
-        json!({"env": [{"name": "PORT", "value": "8080"}, {"name": "WORKERS", "value": "7"}, {"name": "A", "value": "$(HOSTNAME)"}]}),
-    );
-    let container =
-        serde_json::to_value(&plan.children.deployment).unwrap()["spec"]["template"]["spec"]["containers"][0]
-            .clone();
-    let names: Vec<_> =
-        container["env"].as_array().unwrap().iter().map(|variable| variable["name"].clone()).collect();
-    assert_eq!(names, ["HOSTNAME", "PORT", "WORKERS", "A"], "each once, the operator's first");
-    assert_eq!(env(&container, "PORT")["value"], "8080");
-    assert!(container["command"].as_array().unwrap().contains(&json!("--keep-env=WORKERS")));
-    let warnings: Vec<_> = plan.warnings.iter().map(ToString::to_string).collect();
-    assert!(warnings.iter().any(|warning| warning.contains(r#"sets PORT to "8080""#)), "{warnings:?}");
 }
 
 #[test]
@@ -204,24 +55,6 @@ fn what_the_api_server_would_fill_in_and_keep_is_sent() {
     let pod = deployment(json!({"serviceAccountName": "a", "volumes": [{"name": "tmp"}]}))["spec"]["template"]["spec"].clone();
     assert_eq!((&pod["serviceAccountName"], &pod["serviceAccount"]), (&json!("a"), &json!("a")));
     assert_eq!(pod["volumes"][1], json!({"name": "tmp", "emptyDir": {}}));
-}
-
-#[test]
-fn nothing_is_mounted_over_the_supervisor() {
-    for (path, volume, allowed) in [
-        ("/workerapp", "v", false),
-        ("/workerapp/", "v", false),
-        ("//workerapp/x", "v", false),
-        ("/./workerapp", "v", false),
-        ("/", "v", false),
-        ("/opt", "workerapp", false),
-        ("/workerapp2", "v", true),
-        ("/opt/workerapp", "v", true),
-    ] {
-        let app = app(json!({"volumeMounts": [{"name": volume, "mountPath": path}]}));
-        let planned = workerapp_plan::plan(&app, &facts());
-        assert_eq!(planned.is_ok(), allowed, "{path} {volume} {planned:?}");
-    }
 }
 
 #[test]
@@ -391,41 +224,4 @@ fn the_digest_tells_a_field_that_is_no_longer_sent() {
     };
     assert_eq!(digest(json!({"minReadySeconds": 5})), digest(json!({"minReadySeconds": 5})));
     assert_ne!(digest(json!({"minReadySeconds": 5})), digest(json!({})));
-}
-
-#[test]
-fn problems_are_told_all_at_once_and_name_what_to_change() {
-    let app = app(json!({
-        "runtime": "Watt", "ports": [{"name": "ws", "port": 80, "nodePort": 30001}, {"name": "m", "port": 9090}],
-        "service": {"nodePort": 30001}, "env": [{"name": "A=B"}],
-    }));
-    let text = workerapp_plan::plan(&app, &facts()).unwrap_err().to_string();
-    for expected in [
-        "port 80 twice, as app and ws",
-        "node port 30001 is asked for twice, by the ports app and ws",
-        "its own metrics on port 9090, which is also the port m",
-        r#"a variable named "A=B""#,
-    ] {
-        assert!(text.contains(expected), "{expected}: {text}");
-    }
-}
-
-#[test]
-fn a_target_that_can_never_be_reached_is_told_with_its_numbers() {
-    let warnings = |spec| plan(spec).warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let one_thread = json!({"resources": {"requests": {"cpu": "2"}}, "workers": {"count": 1}, "autoscaling": {"maxReplicas": 4, "cpu": {"averageUtilization": 50}}});
-    assert!(warnings(one_thread).iter().any(|warning| warning.contains("never uses more than about 50 %")));
-    let three = json!({"resources": resources(), "autoscaling": {"maxReplicas": 4, "cpu": {"averageUtilization": 50}}});
-    assert_eq!(warnings(three), Vec::<String>::new());
-    let no_request = json!({"autoscaling": {"maxReplicas": 4}});
-    assert!(warnings(no_request).iter().any(|warning| warning.contains("set spec.resources.requests.cpu")));
-    let fraction = json!({"resources": {"limits": {"cpu": "2500m"}}});
-    assert!(
-        warnings(fraction)
-            .iter()
-            .any(|warning| warning.contains("3 workers share a CPU limit of 2500m")
-                && warning.contains("16 %"))
-    );
-    let thousandths = json!({"resources": {"limits": {"memory": "512m"}}});
-    assert!(warnings(thousandths).iter().any(|warning| warning.contains("gives 512m of memory")));
 }

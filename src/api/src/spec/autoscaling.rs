@@ -10,7 +10,7 @@ use crate::{Quantity, lenient, validation as rule};
 /// How the number of pods follows the load. Of several metrics the one that asks for the most pods counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = rule::min_within_max(), validation = rule::cpu_target(), validation = rule::memory_target(), validation = rule::keda_prometheus())]
+#[x_kube(validation = rule::min_within_max(), validation = rule::cpu_target(), validation = rule::memory_target(), validation = rule::keda_prometheus(), validation = rule::burst_metric())]
 pub struct AutoscalingSpec {
     /// Never fewer pods than this. Default: 1. Example: `2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,11 +46,32 @@ pub struct AutoscalingSpec {
     /// own. See `kubectl explain hpa.spec.behavior --api-version=autoscaling/v2`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::deserialize")]
     pub behavior: Option<HorizontalPodAutoscalerBehavior>,
+    /// Adds pods within seconds when one of the workers' metrics leaps far above its target, instead of at the autoscaler's next look
+    /// (every 15 s): for a while the app has at least as many pods as the load calls for, within `maxReplicas`. Needs one of `inFlight`,
+    /// `requestsPerSecond`, `queueLength`, `eventLoopUtilization` and `busyWorkers`, and a metrics API. Default: off. Example: `{}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<BurstSpec>,
     /// Scale through KEDA: a `ScaledObject` with the same metrics takes the HorizontalPodAutoscaler's place, where the cluster
     /// has KEDA; until it has, the app keeps the HorizontalPodAutoscaler. Default: none. Example:
     /// `{prometheusAddress: "http://prometheus.monitoring:9090"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keda: Option<KedaSpec>,
+}
+
+/// When pods are added at once, and for how long they stay at least.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BurstSpec {
+    /// A burst begins when a metric is above so many percent of its target, over the pods that there are. At least 110: an autoscaler
+    /// ignores a tenth. Default: 150. Example: `200`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 110, max = 1000))]
+    pub threshold_percent: Option<i32>,
+    /// Seconds for which the app keeps at least the pods that the burst called for, counted anew whenever it calls for more. After that
+    /// the autoscaler alone decides. Default: 60. Example: `120`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 5, max = 3600))]
+    pub hold_seconds: Option<i32>,
 }
 
 /// The CPU at which pods are added.

@@ -30,7 +30,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use autoscaling::{AutoscalingSpec, CpuTarget, MemoryTarget, PerPodTarget, ShareTarget};
+pub use autoscaling::{AutoscalingSpec, BurstSpec, CpuTarget, MemoryTarget, PerPodTarget, ShareTarget};
 pub use disruption_budget::DisruptionBudgetSpec;
 pub use keda::{KedaAuthentication, KedaSpec, KedaTrigger};
 pub use metadata::{ChildMetadata, ChildrenMetadata};

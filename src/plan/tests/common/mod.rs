@@ -40,3 +40,21 @@ pub(crate) fn facts_with_limit_range(item: Value) -> Facts {
 pub(crate) fn plan(spec: Value) -> Plan {
     workerapp_plan::plan(&app(spec), &facts()).expect("a plan")
 }
+
+/// The Deployment of [`app`].
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn deployment(spec: Value) -> Value {
+    serde_json::to_value(plan(spec).children.deployment).expect("a Deployment")
+}
+
+/// The app's container of [`app`].
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn container(spec: Value) -> Value {
+    deployment(spec)["spec"]["template"]["spec"]["containers"][0].clone()
+}
+
+/// Resources that make three workers.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn resources() -> Value {
+    json!({"requests": {"cpu": "2", "memory": "450Mi"}, "limits": {"cpu": "3"}})
+}
