@@ -82,6 +82,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - apiGroups: [""]
   resources: [limitranges]
   verbs: [list, watch]
+# Bursts are seen in the workers' metrics, by whomever they are served.
+- apiGroups: [custom.metrics.k8s.io]
+  resources:
+    - pods/workerapp_requests_in_flight
+    - pods/workerapp_requests_per_second
+    - pods/workerapp_event_loop_utilization
+    - pods/workerapp_busy_workers
+    - pods/workerapp_queue_length
+  verbs: [get]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value as Json, json};
+use workerapp_api::names;
 
 use crate::{
     GROUP, VERSIONS,
@@ -34,7 +35,7 @@ pub struct Question {
     pub metric: String,
     /// Which objects; with `*` only.
     pub label_selector: String,
-    /// Which of several series of the metric; there is only one.
+    /// Which of several series of the metric. There are two: the usual one, and [`names::NEWEST_SAMPLE`] of pods with `*`.
     pub metric_label_selector: String,
 }
 
@@ -60,7 +61,10 @@ pub enum Refusal {
     #[error("{APPS} can't be chosen by labels here: name the WorkerApp, or ask for {PODS}")]
     AppsBySelector,
     /// A selector over the metric's own labels.
-    #[error("{0} has no labels to choose by: leave metricLabelSelector (metric.selector) out")]
+    #[error(
+        "{0} has no labels to choose by but {newest} for all pods that match: leave metricLabelSelector (metric.selector) out",
+        newest = names::NEWEST_SAMPLE
+    )]
     MetricSelector(String),
     /// There is no value.
     #[error("{0}")]
@@ -87,7 +91,9 @@ pub fn answer(store: &Store, question: &Question, now: Moment, wall: Timestamp) 
         return Err(Refusal::Version(version.clone()));
     }
     let metric = metric::find(metric).ok_or_else(|| Refusal::Metric { metric: metric.clone() })?;
-    if !selector::parse(&question.metric_label_selector)?.selects_all() {
+    let of_pods = resource == PODS && name == ALL;
+    let newest = of_pods && question.metric_label_selector == names::NEWEST_SAMPLE;
+    if !newest && !selector::parse(&question.metric_label_selector)?.selects_all() {
         return Err(Refusal::MetricSelector(metric.name.into()));
     }
     let selector = selector::parse(&question.label_selector)?;
@@ -97,6 +103,7 @@ pub fn answer(store: &Store, question: &Question, now: Moment, wall: Timestamp) 
         other => return Err(Refusal::Resource(other.into())),
     };
     let values: Vec<(&str, Value)> = match (resource.as_str(), name.as_str()) {
+        (PODS, ALL) if newest => store.newest(metric, namespace, &selector, now),
         (PODS, ALL) => store.pods(metric, namespace, &selector, now),
         (PODS, _) => {
             let key = Key { namespace: namespace.clone(), name: name.clone() };
@@ -111,7 +118,8 @@ pub fn answer(store: &Store, question: &Question, now: Moment, wall: Timestamp) 
         .map(|(name, value)| {
             let object =
                 json!({ "kind": kind, "namespace": namespace, "name": name, "apiVersion": api_version });
-            item(version, metric, &object, value, wall)
+            let window = if newest { 0 } else { WINDOW.as_secs() };
+            item(version, metric, &object, (value, window), wall)
         })
         .collect();
     Ok(json!({
@@ -122,11 +130,17 @@ pub fn answer(store: &Store, question: &Question, now: Moment, wall: Timestamp) 
     }))
 }
 
-fn item(version: &str, metric: &Metric, object: &Json, value: Value, wall: Timestamp) -> Json {
+fn item(
+    version: &str,
+    metric: &Metric,
+    object: &Json,
+    (value, window): (Value, u64),
+    wall: Timestamp,
+) -> Json {
     let mut item = json!({
         "describedObject": object,
         "timestamp": seconds(wall, value.age),
-        "windowSeconds": WINDOW.as_secs(),
+        "windowSeconds": window,
         "value": quantity(value.value),
     });
     // The one thing in which the versions differ.
@@ -228,6 +242,9 @@ mod tests {
         assert_eq!(values("workerapps.workerapp.dev", "*"), ["7"]);
         let one = Question { label_selector: "pod=web-2".into(), ..question("pods", "*") };
         assert_eq!(ask(&one).unwrap()["items"][0]["value"], "4");
+        let newest = Question { metric_label_selector: "window=newest".into(), ..question("pods", "*") };
+        let newest = &ask(&newest).unwrap()["items"];
+        assert_eq!((&newest[0]["value"], &newest[0]["windowSeconds"]), (&json!("3"), &json!(0)));
         let old = Question { version: "v1beta1".into(), ..question("pods", "web-1") };
         assert_eq!(ask(&old).unwrap()["items"][0]["metricName"], "workerapp_queue_length");
     }
@@ -249,6 +266,11 @@ mod tests {
                 Question { label_selector: "a=b".into(), ..question("workerapps.workerapp.dev", "*") },
                 400,
                 "name the WorkerApp",
+            ),
+            (
+                Question { metric_label_selector: "window=newest".into(), ..question("pods", "web-1") },
+                400,
+                "leave metricLabel",
             ),
             (
                 Question { metric_label_selector: "a=b".into(), ..question("pods", "*") },

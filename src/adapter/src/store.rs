@@ -4,7 +4,7 @@
 //! autoscaler that misses a pod's value doesn't scale down for it, while a zero that nobody measured would make it do so.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, VecDeque, vec_deque},
     net::SocketAddr,
     time::Duration,
 };
@@ -22,6 +22,8 @@ pub type Moment = Duration;
 /// Over which time values are made: levels are the mean of its samples, rates go from its first to its last one. Three
 /// scrapes: enough to even out a single odd one, and shorter than an autoscaler's own period.
 pub const WINDOW: Duration = Duration::from_secs(15);
+/// A window that holds the newest sample alone.
+const NEWEST: Duration = Duration::from_nanos(1);
 /// From which age on the newest sample of a pod counts no more.
 pub const STALE: Duration = Duration::from_secs(20);
 
@@ -154,7 +156,7 @@ impl Store {
 
     /// How many pods have told something lately.
     pub fn heard(&self, now: Moment) -> usize {
-        self.pods.values().filter(|pod| pod.window(now).is_some()).count()
+        self.pods.values().filter(|pod| pod.window(now, WINDOW).is_some()).count()
     }
 
     /// One pod's value.
@@ -163,7 +165,7 @@ impl Store {
     /// Why there is none.
     pub fn pod(&self, metric: &Metric, key: &Key, now: Moment) -> Result<Value, Absent> {
         let pod = self.pods.get(key).ok_or_else(|| Absent::NoPod(key.name.clone()))?;
-        pod.value(metric, now).ok_or_else(|| Absent::Silent(key.name.clone()))
+        pod.value(metric, now, WINDOW).ok_or_else(|| Absent::Silent(key.name.clone()))
     }
 
     /// The values of all pods of a namespace that match, by pod. Those that have none are left out.
@@ -174,8 +176,25 @@ impl Store {
         selector: &Selector,
         now: Moment,
     ) -> Vec<(&str, Value)> {
+        let value = |pod: &Pod| pod.value(metric, now, WINDOW);
+        self.matching(namespace, selector).filter_map(|(name, pod)| Some((name, value(pod)?))).collect()
+    }
+
+    /// The same by each pod's newest sample alone (of a count: since the one before), for whoever can't wait for a mean to follow.
+    pub fn newest(
+        &self,
+        metric: &Metric,
+        namespace: &str,
+        selector: &Selector,
+        now: Moment,
+    ) -> Vec<(&str, Value)> {
+        let value = |pod: &Pod| pod.value(metric, now, NEWEST);
+        self.matching(namespace, selector).filter_map(|(name, pod)| Some((name, value(pod)?))).collect()
+    }
+
+    fn matching(&self, namespace: &str, selector: &Selector) -> impl Iterator<Item = (&str, &Pod)> {
         let matching = self.of_namespace(namespace).filter(|(_, pod)| selector.matches(&pod.facts.labels));
-        matching.filter_map(|(key, pod)| Some((key.name.as_str(), pod.value(metric, now)?))).collect()
+        matching.map(|(key, pod)| (key.name.as_str(), pod))
     }
 
     /// An app's value, over its pods. There is none while a pod that is Ready has none: a sum without it would be too small, and an
@@ -189,7 +208,7 @@ impl Store {
             if pod.facts.app.as_deref() != Some(app) || pod.facts.terminating {
                 continue;
             }
-            match pod.value(metric, now) {
+            match pod.value(metric, now, WINDOW) {
                 Some(value) => values.push(value),
                 None if pod.facts.ready => return Err(Absent::Silent(key.name.clone())),
                 None => {}
@@ -225,22 +244,24 @@ fn over(over: Over, values: &[Value]) -> Option<Value> {
 }
 
 impl Pod {
-    /// The samples that count; none if the newest is stale.
-    fn window(&self, now: Moment) -> Option<Window<'_>> {
+    /// The samples of the last `span` and the one before it; none if the newest is stale.
+    fn window(&self, now: Moment, span: Duration) -> Option<Window<'_>> {
         let newest = self.samples.back().filter(|newest| now.saturating_sub(newest.at) < STALE)?;
-        Some(Window { samples: &self.samples, newest })
+        let first = self.samples.iter().rposition(|sample| sample.at + span <= newest.at).unwrap_or(0);
+        Some(Window { samples: self.samples.range(first..), newest, span })
     }
 
-    fn value(&self, metric: &Metric, now: Moment) -> Option<Value> {
-        let window = self.window(now)?;
+    fn value(&self, metric: &Metric, now: Moment, span: Duration) -> Option<Value> {
+        let window = self.window(now, span)?;
         Some(Value { value: (metric.of_pod)(&window)?, age: now.saturating_sub(window.newest.at) })
     }
 }
 
 /// The samples of one pod that count, of which there is at least one.
 pub struct Window<'a> {
-    samples: &'a VecDeque<Sample>,
+    samples: vec_deque::Iter<'a, Sample>,
     newest: &'a Sample,
+    span: Duration,
 }
 
 impl Window<'_> {
@@ -288,7 +309,7 @@ impl Window<'_> {
     fn rate_of(&self, worker: u32, series: Series) -> Option<f64> {
         let counts = || {
             let of = |sample: &Sample| Some((sample.at, sample.reading.workers.get(&worker)?.get(series)?));
-            self.samples.iter().filter_map(of)
+            self.samples.clone().filter_map(of)
         };
         let (first, _) = counts().next()?;
         let (last, _) = counts().next_back()?;
@@ -302,7 +323,7 @@ impl Window<'_> {
     #[allow(clippy::cast_precision_loss, reason = "a window holds few samples")]
     fn mean_over_time(&self, value: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
         // The sample before the window is there for rates alone.
-        let recent = self.samples.iter().filter(|sample| sample.at + WINDOW > self.newest.at);
+        let recent = self.samples.clone().filter(|sample| sample.at + self.span > self.newest.at);
         let values: Vec<f64> = recent.filter_map(value).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }

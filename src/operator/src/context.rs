@@ -10,6 +10,7 @@ use kube::Client;
 
 use crate::{
     apply::node_port::Holders,
+    burst::Bursts,
     cache::{Caches, Key, Object},
     events::Events,
     inquiry::Inquiries,
@@ -34,6 +35,7 @@ pub(crate) struct Context {
     pub(crate) holders: Holders,
     pub(crate) inquiries: Inquiries,
     pub(crate) served: ServedMetrics,
+    pub(crate) bursts: Bursts,
     pub(crate) nodes: Nodes,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<Metrics>,

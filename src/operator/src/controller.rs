@@ -19,6 +19,7 @@ use crate::{
     Config,
     apply::node_port::Holders,
     backoff::Backoff,
+    burst::{self, Bursts},
     cache::{Caches, Key, watch::Watch},
     context::{Context, Settings, Settled},
     definition,
@@ -130,6 +131,7 @@ async fn operate(
             holders: Holders::default(),
             inquiries: Inquiries::default(),
             served: ServedMetrics::default(),
+            bursts: Bursts::default(),
             nodes: Nodes::default(),
             events,
             metrics,
@@ -163,6 +165,7 @@ async fn operate(
         _ = ready => {
             background.spawn(served::follow(Arc::clone(&controller)));
             background.spawn(nodes::follow(Arc::clone(&controller)));
+            background.spawn(burst::follow(Arc::clone(&controller)));
             let apps = controller.context.caches[Kind::WorkerApp].len();
             tracing::info!(apps, "caches are complete");
             controller.lead(config.concurrency, leadership, &stop).await;
@@ -294,6 +297,7 @@ impl Controller {
         self.backoff.reset(key);
         self.context.settled.forget(key);
         self.context.inquiries.forget(key);
+        self.context.bursts.forget(key);
         self.context.metrics.forget(key);
     }
 
@@ -327,17 +331,18 @@ impl Controller {
                 "gone"
             }
             // It failed since another one leads: it has to be right as soon as this one leads again.
-            Ok(Outcome::Failed(_)) if !self.context.fence.is_open() => {
+            Ok(Outcome::Failed(..)) if !self.context.fence.is_open() => {
                 self.queue.add(&key, Lane::Background);
                 "failed"
             }
-            Ok(Outcome::Failed(errors)) => {
+            Ok(Outcome::Failed(errors, due)) => {
                 for error in &errors {
                     metrics.error(error.reason());
                 }
                 let longest = errors.iter().filter_map(Error::longest_wait).min();
                 let shortest = errors.iter().filter_map(Error::shortest_wait).max().unwrap_or_default();
-                self.queue.add_after(&key, self.backoff.next(&key, longest).max(shortest));
+                let wait = self.backoff.next(&key, longest).max(shortest);
+                self.queue.add_after(&key, due.map_or(wait, |due| due.min(wait)));
                 "failed"
             }
             Err(panic) => {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use workerapp_api::WorkerApp;
+use k8s_openapi::jiff::Timestamp;
+use workerapp_api::{BurstStatus, WorkerApp};
 use workerapp_plan::Facts;
 
 use crate::{
@@ -19,14 +20,17 @@ pub(crate) struct Subject {
     /// The same with its types, if it fits them.
     pub(crate) app: Result<Box<WorkerApp>, Unreadable>,
     pub(crate) facts: Facts,
+    /// The burst that runs, and its end.
+    pub(crate) burst: Option<(Timestamp, BurstStatus)>,
 }
 
 /// The app with this key; `None` if there is none (any more).
 pub(crate) fn dereference(context: &Context, key: &Key) -> Option<Subject> {
     let object = context.caches[Kind::WorkerApp].get(key)?;
-    let app = object
+    let app: Result<Box<WorkerApp>, _> = object
         .read()
         .map_err(|error| Unreadable { field: error.path().to_string(), message: error.inner().to_string() });
+    let burst = app.as_ref().ok().and_then(|app| context.bursts.running(key, app, Timestamp::now()));
     let all_apps = Key::of_namespace(&key.namespace);
     let limit_ranges = context.caches[Kind::LimitRange].of_app(&all_apps);
     let budgets = context.caches[Kind::PodDisruptionBudget].of_app(&all_apps);
@@ -42,7 +46,8 @@ pub(crate) fn dereference(context: &Context, key: &Key) -> Option<Subject> {
             .map(Kind::as_str)
             .collect(),
         served: context.served.get(),
+        floor: burst.as_ref().map(|(_, burst)| burst.replicas),
         nodes: context.nodes.get(),
     };
-    Some(Subject { object, app, facts })
+    Some(Subject { object, app, facts, burst })
 }

@@ -1,6 +1,7 @@
 //! Events of an app: what `kubectl describe` shows at the end.
 //!
-//! One is written when a condition's reason changes in a way worth telling, and for each warning of the plan that is new. What
+//! One is written when a condition's reason changes in a way worth telling, when a burst begins, and for each warning of the plan that is
+//! new. What
 //! was told before stands in the status, so a restarted operator repeats nothing; what comes back within minutes (an app that goes
 //! to and fro) is counted in the event that told it. Events are written beside the reconcile by one task, from a queue that drops what
 //! is too much: they never fail it or hold it up.
@@ -28,7 +29,7 @@ use workerapp_api::{
 };
 use workerapp_plan::Warning;
 
-use crate::{cache::Object, context::bounded, kind::Kind, status};
+use crate::{burst::Step, cache::Object, context::bounded, kind::Kind, status};
 
 /// Events that may wait to be written.
 const QUEUE: usize = 256;
@@ -161,6 +162,13 @@ fn notes(former: &WorkerAppStatus, status: &WorkerAppStatus, warnings: &[Warning
         {
             notes.push(note);
         }
+    }
+
+    // That it rises, or ends, is told by the status alone.
+    let step = Step::between(former.burst.as_ref(), status.burst.as_ref());
+    if let (Some(Step::Began), Some(burst)) = (step, &status.burst) {
+        let text = format!("{}: at least {} pods until {}", burst.reason, burst.replicas, burst.until);
+        notes.push(Note { normal: true, reason: "Burst".into(), text });
     }
 
     let told = status::find(former, ConditionType::Reconciled).map_or("", |former| &former.message);

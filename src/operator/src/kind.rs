@@ -9,7 +9,10 @@ use k8s_openapi::api::{
     networking::v1::NetworkPolicy,
     policy::v1::PodDisruptionBudget,
 };
-use kube::{Api, Client, Resource, api::DynamicObject, core::ApiResource};
+use kube::{
+    Api, Client, Resource,
+    core::{ApiResource, DynamicResourceScope},
+};
 use workerapp_api::{WorkerApp, names};
 use workerapp_plan::{PodMonitor, ScaledObject};
 
@@ -155,8 +158,11 @@ impl Kind {
         matches!(self.concern(), Concern::Parent | Concern::ParentOrNamespace)
     }
 
-    /// The API of this kind in one namespace, or in all.
-    pub fn api(self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
+    /// The API of this kind in one namespace, or in all, whose objects are read as `K`.
+    pub fn api<K>(self, client: &Client, namespace: Option<&str>) -> Api<K>
+    where
+        K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+    {
         let resource = self.resource();
         match namespace {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),

@@ -13,6 +13,7 @@
 //! - `status`: the only place that writes a WorkerApp, and only its status
 //! - `nodes`: how large the nodes are
 //! - `served`: asks which of the workers' metrics autoscalers can be given
+//! - `burst`: asks the workers' metrics themselves, for apps that need more pods at once
 //! - `inquiry`: asks the supervisor of a pod that isn't ready why
 //! - `events`: what is worth telling, beside the path
 //! - [`error`]: one variant per cause; its name is the condition's reason, the event's and the metric's
@@ -34,6 +35,7 @@ pub mod telemetry;
 
 mod apply;
 mod backoff;
+mod burst;
 mod context;
 mod definition;
 mod dereference;

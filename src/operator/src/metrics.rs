@@ -16,7 +16,7 @@ use prometheus::{
 use workerapp_api::{Condition, ConditionStatus, WorkerApp, condition::Reason};
 
 use self::process::Process;
-use crate::{cache::Key, kind::Kind, queue::Lane, sync::lock};
+use crate::{burst::Step, cache::Key, kind::Kind, queue::Lane, sync::lock};
 
 /// Bounds of both histograms, in seconds: a look without a write takes less than a millisecond, a request is given up
 /// after 30 s.
@@ -36,6 +36,7 @@ pub struct Metrics {
     errors: IntCounterVec,
     writes: IntCounterVec,
     watch_restarts: IntCounterVec,
+    bursts: IntCounterVec,
     sampled: Sampled,
     apps: Apps,
     process: Process,
@@ -112,6 +113,7 @@ impl Metrics {
                 "Watches that broke off, by kind.",
                 &["kind"],
             )?,
+            bursts: make.counters("workerapp_operator_bursts_total", "Steps of bursts.", &["step"])?,
             sampled: Sampled {
                 queued: make.gauge("workerapp_operator_queue_length", "Apps that wait for their turn.")?,
                 running: make.gauge("workerapp_operator_running", "Apps that are being worked on.")?,
@@ -147,6 +149,9 @@ impl Metrics {
         for kind in Kind::ALL {
             self.watch_restarts.with_label_values(&[kind.as_str()]);
         }
+        for step in Step::ALL {
+            self.bursts.with_label_values(&[step.as_str()]);
+        }
     }
 
     /// Says whether this operator writes.
@@ -178,6 +183,11 @@ impl Metrics {
     /// Counts a watch that broke off.
     pub(crate) fn watch_restart(&self, kind: Kind) {
         self.watch_restarts.with_label_values(&[kind.as_str()]).inc();
+    }
+
+    /// Counts what became of a burst.
+    pub(crate) fn burst(&self, step: Step) {
+        self.bursts.with_label_values(&[step.as_str()]).inc();
     }
 
     /// Notes the condition Ready of an app.

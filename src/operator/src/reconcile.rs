@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use workerapp_api::{WorkerApp, names};
 use workerapp_plan::{Pause, Plan};
 
@@ -12,6 +13,7 @@ use crate::{
     dereference::{Subject, dereference},
     error::Error,
     inquiry::Probe,
+    kind::Kind,
     status::{self, Look},
 };
 
@@ -20,8 +22,8 @@ use crate::{
 pub(crate) enum Outcome {
     /// All stands as it should; there may be more to tell after so long.
     Settled(Option<Duration>),
-    /// Something is wrong; it is tried again.
-    Failed(Vec<Error>),
+    /// Something is wrong; it is tried again, after so long in any case.
+    Failed(Vec<Error>, Option<Duration>),
     /// The app is gone or going: Kubernetes deletes the children by their owner references.
     Gone,
 }
@@ -33,13 +35,14 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
         return Outcome::Gone;
     }
 
+    let burst = subject.burst.as_ref().map(|(_, burst)| burst);
     let owner = Owner { key: key.clone(), uid: subject.object.uid.clone(), new: is_new(&subject) };
     let scales = subject.app.as_ref().is_ok_and(|app| app.spec.autoscaling.is_some());
     let pause = subject.app.as_ref().ok().and_then(|app| Pause::of(app));
     let planned = plan(&subject);
     let mut applied = match &planned {
         Ok(plan) if pause.is_some() => Applied::held_back(context, &owner, &plan.children),
-        Ok(plan) => apply::apply(context, &owner, &plan.children).await,
+        Ok(plan) => apply::apply(context, &owner, &plan.children, burst).await,
         // What runs is left as it is, and told: a bad spec never makes the pods worse off.
         Err(_) => Applied::as_found(context, &owner),
     };
@@ -49,6 +52,7 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
         object: &subject.object,
         plan: plan.as_deref(),
         scales,
+        burst,
         pause,
         probe: subject.app.as_deref().map_or(Probe::Unknown, probe),
         applied: &applied,
@@ -61,15 +65,32 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
         // Nothing but the log can say it; the backoff keeps it from being said often.
         tracing::warn!(reason = error.reason().as_str(), "the status can't be written: {error}");
     }
+    if told.news.is_ok() {
+        // Without the Deployment there is nothing to add pods to.
+        let followed = pause.is_none() && applied.get(Kind::Deployment).is_some();
+        let plan = plan.as_deref().filter(|_| followed);
+        context.bursts.follow(key, plan, burst);
+    }
+    // Its end is nobody's event.
+    let due = subject.burst.as_ref().map(|(end, _)| until(*end));
     let mut errors = applied.errors;
     errors.extend(told.news.err());
-    if errors.is_empty() { Outcome::Settled(told.again) } else { Outcome::Failed(errors) }
+    if errors.is_empty() {
+        Outcome::Settled(told.again.into_iter().chain(due).min())
+    } else {
+        Outcome::Failed(errors, due)
+    }
 }
 
 /// Whether nothing was ever told of it.
 fn is_new(subject: &Subject) -> bool {
     let status = subject.app.as_ref().ok().and_then(|app| app.status.as_ref());
     status.is_none_or(|status| status.observed_generation.is_none())
+}
+
+/// How long it is until then.
+fn until(end: Timestamp) -> Duration {
+    Duration::try_from(end.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
 /// Who says whether the app's pods are ready.

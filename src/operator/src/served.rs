@@ -32,6 +32,8 @@ pub(crate) struct ServedMetrics(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     served: Served,
+    /// The version by which they were last answered.
+    version: Option<&'static str>,
     /// Since when nobody answers.
     away: Option<Instant>,
 }
@@ -42,12 +44,18 @@ impl ServedMetrics {
         lock(&self.0).served.clone()
     }
 
+    /// The version of the group to ask.
+    pub(crate) fn version(&self) -> &'static str {
+        lock(&self.0).version.unwrap_or(VERSIONS[0])
+    }
+
     /// Takes in an answer; says whether it changes anything for the apps.
     fn take_in(&self, answer: Answer, now: Instant) -> bool {
         let mut known = lock(&self.0);
         let served = match answer {
-            Answer::Metrics(metrics) => {
+            Answer::Metrics(version, metrics) => {
                 known.away = None;
+                known.version = Some(version);
                 metrics
             }
             // There is no such API (any more), or it has answered nobody for too long.
@@ -70,8 +78,8 @@ impl ServedMetrics {
 /// What the API server says about the group.
 #[derive(Debug)]
 enum Answer {
-    /// These metrics of pods are there.
-    Metrics(BTreeSet<String>),
+    /// These metrics of pods are there, in this version.
+    Metrics(&'static str, BTreeSet<String>),
     /// Nobody has the group.
     None,
     /// Somebody has it, and doesn't answer.
@@ -105,7 +113,7 @@ async fn ask(client: &Client) -> Answer {
     let mut answer = Answer::None;
     for version in VERSIONS {
         match tokio::time::timeout(TIMEOUT, resources(client, version)).await {
-            Ok(Ok(list)) => return Answer::Metrics(metrics(list)),
+            Ok(Ok(list)) => return Answer::Metrics(version, metrics(list)),
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}
             Ok(Err(kube::Error::Api(status))) if status.code == 503 => answer = Answer::Away,
             _ => return Answer::Nothing,
@@ -133,7 +141,7 @@ mod tests {
     use super::{Answer, PATIENCE, ServedMetrics};
 
     fn metrics() -> Answer {
-        Answer::Metrics(["workerapp_busy_workers".to_owned()].into())
+        Answer::Metrics("v1beta2", ["workerapp_busy_workers".to_owned()].into())
     }
 
     #[test]

@@ -63,6 +63,22 @@ fn a_rate_takes_two_samples_and_is_no_zero_before() {
 }
 
 #[test]
+fn the_newest_sample_follows_a_leap_at_once() {
+    let steps = [(0, 2, 100), (5, 2, 110), (10, 2, 120), (15, 15, 220)];
+    let store = with(&steps.map(|(at, in_flight, requests)| (at, node(&[(requests, in_flight, 0.5)]))));
+    let newest = |name: &str| {
+        let values = store.newest(metric::find(name).unwrap(), "shop", &Selector::default(), seconds(16));
+        values.first().map(|(_, value)| (value.value, value.age))
+    };
+    assert_eq!(newest(IN_FLIGHT), Some((15.0, seconds(1))));
+    assert_eq!(newest(RATE), Some((20.0, seconds(1))));
+    assert!(value(&store, IN_FLIGHT, 16).unwrap() < 7.0);
+    let stale =
+        store.newest(metric::find(IN_FLIGHT).unwrap(), "shop", &Selector::default(), seconds(15) + STALE);
+    assert_eq!(stale, []);
+}
+
+#[test]
 fn a_worker_that_was_started_anew_makes_no_negative_rate() {
     let store = with(&[(0, node(&[(1000, 0, 0.0), (0, 0, 0.0)])), (5, node(&[(20, 0, 0.0), (50, 0, 0.0)]))]);
     assert_eq!(value(&store, RATE, 5), Some(14.0));

@@ -19,13 +19,13 @@ mod replicas;
 use std::{collections::BTreeMap, sync::Arc};
 
 use kube::Resource as _;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
-use workerapp_api::{WorkerApp, names};
+use workerapp_api::{BurstStatus, WorkerApp, names};
 use workerapp_plan::Children;
 
 use crate::{
-    cache::{Change, Key, Object},
+    cache::{Change, Incoming, Key, Object},
     context::{Context, bounded},
     error::Error,
     kind::Kind,
@@ -119,8 +119,14 @@ fn wanted(owner: &Owner, children: &Children) -> impl Iterator<Item = (Kind, Opt
 /// Applies `children` for `owner`: first what is no longer wanted goes, then what is wanted is made.
 ///
 /// While an autoscaler stands, nobody else may set the number of pods: one that is dropped goes before the Deployment's
-/// replicas come back, and none is made for a Deployment that isn't the app's.
-pub(crate) async fn apply(context: &Context, owner: &Owner, children: &Children) -> Applied {
+/// replicas come back, and none is made for a Deployment that isn't the app's. While a burst runs, pods that the autoscaler's
+/// minimum asks for come at once, and not when the autoscaler next looks.
+pub(crate) async fn apply(
+    context: &Context,
+    owner: &Owner,
+    children: &Children,
+    burst: Option<&BurstStatus>,
+) -> Applied {
     let mut applied = Applied::default();
     let (made, dropped): (Vec<_>, Vec<_>) = wanted(owner, children).partition(|(_, child)| child.is_some());
     let mut made: Vec<Child> = made.into_iter().filter_map(|(_, child)| child).collect();
@@ -138,7 +144,7 @@ pub(crate) async fn apply(context: &Context, owner: &Owner, children: &Children)
         }
     }
 
-    let mut foreign = false;
+    let (mut foreign, mut scaled) = (false, false);
     for child in &mut made {
         let kind = child.kind;
         if kind == Kind::Deployment {
@@ -154,7 +160,14 @@ pub(crate) async fn apply(context: &Context, owner: &Owner, children: &Children)
         let result = ensure(context, owner, child).await;
         foreign |=
             kind == Kind::Deployment && matches!(&result, Err(Failed { error: Error::NameClash { .. }, .. }));
+        scaled |= kind.fewest_pods().is_some() && result.is_ok();
         applied.collect(kind, result);
+    }
+    if let (Some(burst), Some(least)) = (burst.filter(|_| scaled), least_replicas)
+        && let Some(live) = applied.get(Kind::Deployment).cloned()
+    {
+        let result = replicas::raise(context, owner, live, least, &burst.until).await;
+        applied.collect(Kind::Deployment, result);
     }
     applied
 }
@@ -320,7 +333,7 @@ async fn patch(
     let api = kind.api(&context.client, Some(&owner.key.namespace));
     let params = PatchParams::apply(manager).force();
     let writing = context.caches[kind].writing(&owner.key);
-    let answer: DynamicObject = bounded(api.patch(&owner.key.name, &params, &Patch::Apply(body))).await?;
+    let answer: Incoming = bounded(api.patch(&owner.key.name, &params, &Patch::Apply(body))).await?;
     Ok(writing.answered(Object::new(kind, answer)))
 }
 
@@ -348,9 +361,7 @@ async fn remove(context: &Context, owner: &Owner, kind: Kind, ask: bool) -> Resu
         Ok(answer) => {
             tracing::info!(%kind, "deleted: the spec no longer asks for it");
             // With finalizers it still stands, and the answer is the object itself.
-            let held =
-                |object: DynamicObject| object.metadata.finalizers.is_some_and(|held| !held.is_empty());
-            if answer.left().is_some_and(held) {
+            if answer.left().is_some_and(|object: Incoming| object.has_finalizers()) {
                 return Err(Error::ChildTerminating { kind, name: owner.key.name.to_string() });
             }
         }

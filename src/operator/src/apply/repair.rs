@@ -11,7 +11,7 @@ use workerapp_api::names;
 
 use super::{Child, Owner, compare};
 use crate::{
-    cache::Object,
+    cache::{Incoming, Object},
     context::{Context, bounded},
     error::Error,
     kind::Kind,
@@ -36,7 +36,9 @@ pub(super) async fn stands_alone(context: &Context, owner: &Owner, child: &Child
     let Ok(alone) = serde_json::from_value(alone) else { return false };
     let api = child.kind.api(&context.client, Some(&owner.key.namespace));
     let params = PatchParams { dry_run: true, ..PatchParams::default() };
-    bounded(api.patch(&owner.key.name, &params, &Patch::<()>::Json(alone))).await.is_ok()
+    let answer: kube::Result<Incoming> =
+        bounded(api.patch(&owner.key.name, &params, &Patch::<()>::Json(alone))).await;
+    answer.is_ok()
 }
 
 /// Replaces the lists.
@@ -50,7 +52,7 @@ pub(super) async fn replace(
     let mut body = lists(child, live);
     body["metadata"]["resourceVersion"] = json!(&*live.resource_version);
     let params = PatchParams { field_manager: Some(names::REPAIR_MANAGER.into()), ..PatchParams::default() };
-    let answer: kube::Result<DynamicObject> =
+    let answer: kube::Result<Incoming> =
         bounded(api.patch(&owner.key.name, &params, &Patch::Merge(&body))).await;
     answer.map(|_| tracing::info!(kind = %child.kind, "replaced lists that could not be merged"))
 }
@@ -59,7 +61,7 @@ pub(super) async fn replace(
 pub(super) async fn disown(context: &Context, owner: &Owner, kind: Kind) -> Result<(), Error> {
     let from = |error| Error::from_write(kind, &owner.key.namespace, &owner.key.name, error);
     let api = kind.api(&context.client, Some(&owner.key.namespace));
-    let live = bounded(api.get(&owner.key.name)).await.map_err(from)?;
+    let live: DynamicObject = bounded(api.get(&owner.key.name)).await.map_err(from)?;
     let managers: Vec<_> = live
         .metadata
         .managed_fields

@@ -1,10 +1,12 @@
 //! What the operator knows of the cluster: one cache for each kind, filled by watches and by the answers to its own
 //! writes.
 //!
-//! - `object`: one object, reduced
+//! - `incoming`: one object as it comes; `object`: reduced; `packed`: its text
 //! - `watch`: fills a cache from the API server and wakes the apps that an event concerns
 
+pub mod incoming;
 pub mod object;
+mod packed;
 pub(crate) mod watch;
 
 use std::{
@@ -12,6 +14,7 @@ use std::{
     sync::{Arc, RwLock},
 };
 
+pub use incoming::Incoming;
 pub use object::{Claims, Controller, Key, Object};
 
 use crate::{

@@ -1,17 +1,21 @@
-//! One object as the cache holds it: a few parsed facts, and the rest as JSON text.
+//! One object as the cache holds it: a few parsed facts, and the rest as JSON text, packed.
 //!
 //! A typed Deployment takes several kilobytes even when most of its fields are unset, and is read only when
-//! something about its app has changed. The text takes as much room as it has letters, and is parsed at the point of use;
+//! something about its app has changed. The text takes some hundred bytes, and is parsed at the point of use;
 //! an object that can't be parsed then is that app's problem alone, and never the list's it came in.
 
-use std::{fmt, hash::Hasher as _, sync::Arc};
+use std::{collections::BTreeMap, fmt, hash::Hasher as _, sync::Arc};
 
 use fnv::FnvHasher;
-use kube::api::DynamicObject;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 use workerapp_api::names;
 
+use super::{Incoming, packed::Packed};
 use crate::kind::{Concern, Kind};
 
 /// Namespace and name of an object.
@@ -90,14 +94,13 @@ pub struct Object {
     pub claims: Claims,
     /// A hash of everything but the status and the version: the same while nobody edits the object.
     pub content: u64,
-    text: Box<[u8]>,
+    text: Packed,
 }
 
 impl Object {
     /// Reduces `object`.
-    pub fn new(kind: Kind, mut object: DynamicObject) -> Self {
-        let claims = claims(&object);
-        let meta = std::mem::take(&mut object.metadata);
+    pub fn new(kind: Kind, object: Incoming) -> Self {
+        let Incoming { metadata: meta, claims, spec, status } = object;
         let key =
             Key::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
         let instance = meta.labels.as_ref().and_then(|labels| labels.get(names::LABEL_INSTANCE));
@@ -128,36 +131,28 @@ impl Object {
             // Nobody here reads them, and others write large ones (networks, injected sidecars).
             annotations.clear();
         }
-        let mut body = match std::mem::take(&mut object.data) {
-            Value::Object(body) => body,
-            _ => Map::new(),
+        let body = Body {
+            metadata: Metadata {
+                name: meta.name.as_deref(),
+                namespace: meta.namespace.as_deref(),
+                uid: meta.uid.as_deref(),
+                generation: meta.generation,
+                deletion_timestamp: meta.deletion_timestamp.as_ref(),
+                labels: meta.labels.as_ref(),
+                annotations: &annotations,
+                owner_references: meta.owner_references.as_deref(),
+            },
+            spec: spec.as_deref().filter(|_| kind != Kind::Pod),
+            status: status.map(|status| pruned(kind, status)),
         };
-        prune(kind, &mut body);
-        body.insert(
-            "metadata".into(),
-            json!({
-                "name": meta.name,
-                "namespace": meta.namespace,
-                "uid": meta.uid,
-                "generation": meta.generation,
-                "deletionTimestamp": meta.deletion_timestamp,
-                "labels": meta.labels,
-                "annotations": annotations,
-                "ownerReferences": meta.owner_references,
-            }),
-        );
-        let status = body.remove("status");
-        let content = hash(&Value::Object(body.clone()));
-        if let Some(status) = status {
-            body.insert("status".into(), status);
-        }
-        let text = Value::Object(body).to_string().into_bytes().into_boxed_slice();
+        let content = body.content();
+        let text = Packed::new(kind, text(&body).as_bytes());
         Self { key, app, uid, resource_version, generation, deleting, controller, claims, content, text }
     }
 
     /// The object as JSON, without what the cache drops.
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.text).unwrap_or_default()
+        serde_json::from_slice(&self.text.text()).unwrap_or_default()
     }
 
     /// The object as `T`.
@@ -165,7 +160,7 @@ impl Object {
     /// # Errors
     /// Names the field that doesn't fit `T`.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_path_to_error::Error<serde_json::Error>> {
-        serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_slice(&self.text))
+        serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_slice(&self.text.text()))
     }
 
     /// Whether nothing that the operator looks at differs.
@@ -188,47 +183,68 @@ impl Object {
     }
 }
 
-/// Removes what nobody here reads.
-fn prune(kind: Kind, body: &mut Map<String, Value>) {
-    body.retain(|part, _| part == "status" || (part == "spec" && kind != Kind::Pod));
-    let Some(Value::Object(status)) = body.get_mut("status") else { return };
+/// What the cache holds as text.
+#[derive(Serialize)]
+struct Body<'a> {
+    metadata: Metadata<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spec: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Box<RawValue>>,
+}
+
+/// What is kept of the metadata.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    name: Option<&'a str>,
+    namespace: Option<&'a str>,
+    uid: Option<&'a str>,
+    generation: Option<i64>,
+    deletion_timestamp: Option<&'a Time>,
+    labels: Option<&'a BTreeMap<String, String>>,
+    annotations: &'a BTreeMap<String, String>,
+    owner_references: Option<&'a [OwnerReference]>,
+}
+
+impl Body<'_> {
+    fn content(&self) -> u64 {
+        let mut hasher = FnvHasher::default();
+        hasher.write(text(&self.metadata).as_bytes());
+        hasher.write(self.spec.map(RawValue::get).unwrap_or_default().as_bytes());
+        hasher.finish()
+    }
+}
+
+/// What was just read as JSON can be written as JSON.
+fn text(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// A status without what nobody here reads.
+fn pruned(kind: Kind, status: Box<RawValue>) -> Box<RawValue> {
     match kind {
-        Kind::Pod => status.retain(|field, _| POD_STATUS.contains(&field.as_str())),
+        Kind::Pod => retained(&status, |field| POD_STATUS.contains(&field)),
         // What is measured changes every few seconds, and nothing here follows from it.
         Kind::HorizontalPodAutoscaler => {
-            status.retain(|field, _| !["currentMetrics", "lastScaleTime"].contains(&field.as_str()));
+            retained(&status, |field| !["currentMetrics", "lastScaleTime"].contains(&field))
         }
         // The same holds for what KEDA notes at each look.
-        Kind::ScaledObject => status.retain(|field, _| field == "conditions"),
+        Kind::ScaledObject => retained(&status, |field| field == "conditions"),
         // Counted anew whenever a pod comes or goes, and nothing here follows from it.
-        Kind::PodDisruptionBudget => status.clear(),
-        _ => {}
+        Kind::PodDisruptionBudget => retained(&status, |_| false),
+        _ => None,
     }
+    .unwrap_or(status)
+}
+
+/// Nothing if it isn't an object.
+fn retained(status: &RawValue, read: impl Fn(&str) -> bool) -> Option<Box<RawValue>> {
+    let mut fields: BTreeMap<&str, &RawValue> = serde_json::from_str(status.get()).ok()?;
+    fields.retain(|field, _| read(field));
+    to_raw_value(&fields).ok()
 }
 
 /// What is read of a pod's status.
 const POD_STATUS: [&str; 6] =
     ["phase", "hostIP", "podIP", "conditions", "containerStatuses", "initContainerStatuses"];
-
-/// Which of our two managers hold `spec.replicas`.
-fn claims(object: &DynamicObject) -> Claims {
-    let held_by = |manager: &str| {
-        object.metadata.managed_fields.iter().flatten().any(|entry| {
-            entry.manager.as_deref() == Some(manager)
-                && entry.subresource.as_deref().unwrap_or_default().is_empty()
-                && entry.fields_v1.as_ref().is_some_and(|fields| !fields.0["f:spec"]["f:replicas"].is_null())
-        })
-    };
-    let mut managers = object.metadata.managed_fields.iter().flatten();
-    Claims {
-        ours: held_by(names::FIELD_MANAGER),
-        handover: held_by(names::HANDOVER_MANAGER),
-        repair: managers.any(|entry| entry.manager.as_deref() == Some(names::REPAIR_MANAGER)),
-    }
-}
-
-fn hash(value: &Value) -> u64 {
-    let mut hasher = FnvHasher::default();
-    hasher.write(value.to_string().as_bytes());
-    hasher.finish()
-}

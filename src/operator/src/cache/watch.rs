@@ -4,11 +4,11 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use kube::{
-    api::DynamicObject,
+    Resource as _,
     runtime::watcher::{self, Event, watcher},
 };
 
-use super::{Change, Key, Object};
+use super::{Change, Incoming, Key, Object};
 use crate::{
     context::Context,
     error::chain,
@@ -20,8 +20,9 @@ use crate::{
 /// After so many seconds the server ends a watch and it is begun anew; a connection that died silently is noticed a few
 /// seconds later.
 const WATCH_SECONDS: u32 = 120;
-/// How many objects are listed at a time: a page is held whole, with all that the cache then drops.
-const PAGE: u32 = 100;
+/// How many objects are listed at a time: a page is held whole, with all that the cache then drops, and each costs the API server
+/// some milliseconds beside what it holds.
+const PAGE: u32 = 500;
 /// How long changes of a child are gathered before its app is looked at. A rollout changes a Deployment several times within a
 /// moment, and each look would write a status that the next one overwrites.
 const GATHER: Duration = Duration::from_millis(200);
@@ -85,12 +86,16 @@ impl Watch {
         }
     }
 
-    fn take_in(&self, event: Event<DynamicObject>, listed: &mut HashSet<Key>) {
+    fn take_in(&self, event: Event<Incoming>, listed: &mut HashSet<Key>) {
         let cache = &self.context.caches[self.kind];
         match event {
             Event::Init => {}
             Event::InitApply(object) => {
-                let lane = lane_of_listed(&object);
+                // Of a child no lane is used, and a start lists thousands.
+                let lane = match self.kind.concern() {
+                    Concern::Itself => lane_of_listed(&object),
+                    _ => Lane::Background,
+                };
                 let (object, change) = cache.insert(Object::new(self.kind, object));
                 listed.insert(object.key.clone());
                 self.wake(&object, change, lane);
@@ -226,8 +231,8 @@ impl Watch {
 
 /// How urgent an app is that a list brings. Most have been looked at already; but an edit that was made while nobody watched, or since
 /// the start and before the list, comes in no other way, and its author waits.
-fn lane_of_listed(app: &DynamicObject) -> Lane {
-    match (app.data["status"]["observedGeneration"].as_i64(), app.metadata.generation) {
+fn lane_of_listed(app: &Incoming) -> Lane {
+    match (app.observed_generation(), app.meta().generation) {
         (None, _) => Lane::New,
         (observed, newest) if observed == newest => Lane::Background,
         _ => Lane::Edit,

@@ -4,7 +4,7 @@ use prometheus::proto::{LabelPair, Metric};
 use workerapp_api::{Condition, ConditionStatus, condition::Reason};
 
 use super::{Metrics, Sample};
-use crate::{cache::Key, kind::Kind, queue::Lane};
+use crate::{burst::Step, cache::Key, kind::Kind, queue::Lane};
 
 const DOCUMENT: &str = include_str!("../../../../docs/metrics.md");
 
@@ -102,6 +102,7 @@ fn what_is_noted_is_served() {
     metrics.leader(true);
     metrics.reconcile("settled", Duration::from_millis(20));
     metrics.waited(Lane::Edit, Duration::from_millis(2));
+    metrics.burst(Step::Began);
     let text = render(&metrics);
     let resident = text.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
     assert!(resident.is_some_and(|bytes| bytes.parse::<u64>().unwrap() > 1 << 20), "{text}");
@@ -117,6 +118,8 @@ fn what_is_noted_is_served() {
         "workerapp_operator_backing_off 3",
         "workerapp_operator_cached_objects{kind=\"Pod\"} 7",
         "workerapp_operator_watch_restarts_total{kind=\"Pod\"} 0",
+        "workerapp_operator_bursts_total{step=\"began\"} 1",
+        "workerapp_operator_bursts_total{step=\"ended\"} 0",
     ] {
         assert!(text.lines().any(|served| served == line), "no {line} in {text}");
     }

@@ -67,13 +67,23 @@ fn ended(pod: &str, container: &ContainerStatus, state: &ContainerState) -> Opti
         Some("StartError" | "ContainerCannotRun") => {
             (Reason::StartError, format!("container {name} can't be started{words}"))
         }
-        _ => (
-            Reason::CrashLoopBackOff,
-            format!(
-                "container {name} ends with exit code {code} again and again{words}; see `kubectl logs {pod} -c {name} --previous`"
-            ),
-        ),
+        _ => {
+            let remedy = remedy(code);
+            let message = format!(
+                "container {name} ends with exit code {code} again and again{words}{remedy}; see `kubectl logs {pod} -c {name} --previous`"
+            );
+            (Reason::CrashLoopBackOff, message)
+        }
     })
+}
+
+/// What to do about an end with this code, where the code alone tells it. Shells and the supervisor use these two for a program that
+/// isn't there or can't be run; where that stands in the spec, only the operator knows.
+fn remedy(code: i32) -> &'static str {
+    match code {
+        126 | 127 => "; correct spec.command, or the image",
+        _ => "",
+    }
 }
 
 /// A container that runs again after it was killed for its memory, which it had filled within `soon` of its start, and less than that
@@ -103,8 +113,8 @@ fn is_app(container: &ContainerStatus) -> bool {
     container.name != names::CONTAINER_INSTALL
 }
 
-/// The end of what a container left behind as its termination message: the app's own lines, which say more than the
-/// supervisor's about the same end, unless there are only those.
+/// The end of what a container left behind as its termination message, or what it says from its last error on: the app's own
+/// lines, which say more than the supervisor's about the same end, unless there are only those.
 fn last_words(end: &ContainerStateTerminated) -> String {
     let text = end.message.as_deref().unwrap_or_default();
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -112,13 +122,31 @@ fn last_words(end: &ContainerStateTerminated) -> String {
     if kept.is_empty() {
         kept = lines().collect();
     }
+    let cause = kept.iter().rposition(|line| names_an_error(line));
+    let length = |lines: &[&str]| lines.iter().map(|line| line.chars().count() + 1).sum::<usize>();
+    let whole = length(&kept);
+    let tail = whole.saturating_sub(TAIL);
+    // A stack trace may be longer than what is passed on, and its cause stands above it.
+    let skip = cause.and_then(|at| kept.get(..at)).map_or(tail, |above| length(above).min(tail));
     let text = kept.join("\n");
     if text.is_empty() {
         return String::new();
     }
-    let skip = text.chars().count().saturating_sub(TAIL);
-    let tail: String = text.chars().skip(skip).collect();
-    format!(": {}{}", if skip > 0 { "…" } else { "" }, tail.split_whitespace().collect::<Vec<_>>().join(" "))
+    let shown: String = text.chars().skip(skip).take(TAIL).collect();
+    let (before, after) = (dots(skip > 0), dots(skip + TAIL < whole));
+    format!(": {before}{}{after}", shown.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn dots(cut: bool) -> &'static str {
+    if cut { "…" } else { "" }
+}
+
+/// Whether a line is one like `TypeError: x is not a function`, `Exception in thread "main" …` or `panic: …`.
+fn names_an_error(line: &str) -> bool {
+    const WORDS: [&str; 4] = ["error", "exception", "panic", "fatal"];
+    let head = line.split_once(':').map(|(head, _)| head.to_lowercase());
+    line.starts_with("Exception in thread")
+        || head.is_some_and(|head| WORDS.iter().any(|word| head.ends_with(word)))
 }
 
 /// The cause of a failed pull. The kubelet's message takes turns between it and the same behind a prefix, and the status

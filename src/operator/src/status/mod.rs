@@ -17,12 +17,12 @@ use std::time::Duration;
 use k8s_openapi::{api::core::v1::Service, jiff::Timestamp};
 use kube::{
     Resource as _,
-    api::{DynamicObject, Patch, PatchParams},
+    api::{Patch, PatchParams},
 };
 use serde::Deserialize;
 use serde_json::json;
 use workerapp_api::{
-    Condition, WorkerApp, WorkerAppStatus,
+    BurstStatus, Condition, WorkerApp, WorkerAppStatus,
     condition::{ConditionType, Reason},
     names,
 };
@@ -30,7 +30,8 @@ use workerapp_plan::{Pause, Plan};
 
 use crate::{
     apply::Applied,
-    cache::Object,
+    burst::Step,
+    cache::{Incoming, Object},
     context::{Context, bounded},
     error::Error,
     inquiry::Probe,
@@ -57,6 +58,8 @@ pub(crate) struct Look<'a> {
     pub(crate) plan: Option<&'a Plan>,
     /// Whether the spec asks for an autoscaler.
     pub(crate) scales: bool,
+    /// The burst that runs.
+    pub(crate) burst: Option<&'a BurstStatus>,
     /// What pauses it, if anything does.
     pub(crate) pause: Option<Pause>,
     /// How its pods' readiness is found out.
@@ -99,6 +102,10 @@ async fn tell(context: &Context, look: &Look<'_>, found: &Found) -> Result<bool,
         return Ok(false);
     }
     write(context, object, &status).await?;
+    // Told, and so counted once, by whichever operator told it.
+    if let Some(step) = Step::between(former.burst.as_ref(), status.burst.as_ref()) {
+        context.metrics.burst(step);
+    }
     let warnings = look.plan.map(|plan| plan.warnings.as_slice()).unwrap_or_default();
     context.events.tell(object, &former, &status, warnings);
     Ok(true)
@@ -148,12 +155,13 @@ fn compose(look: &Look<'_>, found: &Found, former: &WorkerAppStatus) -> WorkerAp
         ready_replicas: numbers.map(|numbers| numbers.ready_replicas.unwrap_or_default()),
         updated_replicas: numbers.map(|numbers| numbers.updated_replicas.unwrap_or_default()),
         selector: Some(selector(&object.key.name)),
+        burst: look.burst.cloned(),
         conditions: stamp(verdicts, object.generation, &former.conditions),
     }
 }
 
 /// As the scale subresource wants it: the labels that the plan puts into the Deployment's selector.
-fn selector(app: &str) -> String {
+pub(crate) fn selector(app: &str) -> String {
     format!("{}={app},{}={app}", names::LABEL_INSTANCE, names::LABEL_NAME)
 }
 
@@ -190,7 +198,7 @@ async fn write(context: &Context, object: &Object, status: &WorkerAppStatus) -> 
     let api = Kind::WorkerApp.api(&context.client, Some(&object.key.namespace));
     let params = PatchParams::apply(names::FIELD_MANAGER).force();
     let writing = context.caches[Kind::WorkerApp].writing(&object.key);
-    let answer: Result<DynamicObject, _> =
+    let answer: Result<Incoming, _> =
         bounded(api.patch_status(&object.key.name, &params, &Patch::Apply(&body))).await;
     match answer {
         Ok(answer) => {

@@ -217,7 +217,7 @@ mod tests {
                     "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting"}},
                     "lastState": {"terminated": {"exitCode": 127, "reason": "Error", "message": "[workerapp] error: nodee: not found in PATH\n"}}}]}),
                 "CrashLoopBackOff",
-                "exit code 127 again and again: [workerapp] error: nodee: not found in PATH;",
+                "exit code 127 again and again: [workerapp] error: nodee: not found in PATH; correct spec.command, or the image; see",
             ),
             (
                 json!({"initContainerStatuses": [{"name": "workerapp-install", "image": "op:1", "imageID": "", "ready": false, "restartCount": 0,
@@ -252,6 +252,20 @@ mod tests {
             assert_eq!(trouble.reason.as_str(), reason);
             assert!(trouble.message.contains(words), "{}", trouble.message);
         }
+    }
+
+    #[test]
+    fn the_cause_is_told_though_a_long_trace_stands_below_it() {
+        let trace = "    at Function._load (node:internal/modules/cjs/loader:1217:37)\n".repeat(9);
+        let words = format!(
+            "node:internal:1\n  throw err;\n\nError: Cannot find module '/app/srv.js'\n{trace}\nNode.js v24\n"
+        );
+        let status = json!({"containerStatuses": [{"name": "app", "image": "a", "imageID": "", "ready": false, "restartCount": 3,
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": words}}}]});
+        let told = worst(&[pod(&status)], None, NOW).unwrap().message;
+        assert!(told.contains(": …Error: Cannot find module '/app/srv.js' at Function._load"), "{told}");
+        assert!(told.contains("…; see `kubectl logs"), "{told}");
     }
 
     #[test]
