@@ -29,21 +29,17 @@ pub(crate) fn explain(launch: &Launch, error: &io::Error) -> CannotRun {
             why: match &file {
                 Some(path) => match interpreter(path) {
                     Some(program) => {
-                        format!(
-                            "{} is a script for {program}, which does not exist in this image",
-                            path.display()
-                        )
+                        format!("{} is a script for {program}, which does not exist here", path.display())
                     }
-                    None => format!(
-                        "{} was built for another libc, which does not exist in this image",
-                        path.display()
-                    ),
+                    None => {
+                        format!("{} was built for another libc, which does not exist here", path.display())
+                    }
                 },
                 None if is_path(&launch.program) => {
-                    format!("{name}: no such file; check spec.command and the image")
+                    format!("{name}: no such file{}; check the command", place(&launch.program))
                 }
                 None => format!(
-                    "{name}: not found in PATH ({}); check spec.command and the image",
+                    "{name}: not found in PATH ({}); check the command",
                     variable(launch, "PATH").unwrap_or(OsStr::new("not set")).display()
                 ),
             },
@@ -54,7 +50,7 @@ pub(crate) fn explain(launch: &Launch, error: &io::Error) -> CannotRun {
             why: match file.as_ref().and_then(|path| Some((path, fs::metadata(path).ok()?))) {
                 Some((path, about)) if about.is_dir() => format!("{} is a directory", path.display()),
                 Some((path, about)) if about.permissions().mode() & 0o111 == 0 => format!(
-                    "{} is not executable (mode {:04o}); make it so in the image, or start it through its interpreter",
+                    "{} is not executable (mode {:04o}); make it so (chmod +x), or start it through its interpreter",
                     path.display(),
                     about.permissions().mode() & 0o7777
                 ),
@@ -66,9 +62,7 @@ pub(crate) fn explain(launch: &Launch, error: &io::Error) -> CannotRun {
         Some(libc::ENOEXEC) => CannotRun {
             code: 126,
             permanent: true,
-            why: format!(
-                "{name} is no program for this machine; is the image built for another CPU architecture?"
-            ),
+            why: format!("{name} is no program for this machine; was it built for another CPU architecture?"),
         },
         Some(libc::EAGAIN) => CannotRun {
             code: 126,
@@ -81,6 +75,14 @@ pub(crate) fn explain(launch: &Launch, error: &io::Error) -> CannotRun {
 
 fn is_path(program: &OsStr) -> bool {
     program.as_bytes().contains(&b'/')
+}
+
+/// Where a relative path was looked for: a container's working directory, or a person's, is often another than they think.
+fn place(program: &OsStr) -> String {
+    match std::env::current_dir() {
+        Ok(directory) if Path::new(program).is_relative() => format!(" in {}", directory.display()),
+        _ => String::new(),
+    }
 }
 
 fn variable<'a>(launch: &'a Launch, name: &str) -> Option<&'a OsStr> {
@@ -127,9 +129,16 @@ mod tests {
         let script = directory.join("start.sh");
         fs::write(&script, "#!/nowhere/bash\r\necho\n").unwrap();
         let script = script.to_str().unwrap();
+        let here = std::env::current_dir().unwrap();
         for (program, errno, code, part) in [
             ("nodee", libc::ENOENT, 127, "nodee: not found in PATH (/usr/bin:/bin)"),
-            ("/nowhere/node", libc::ENOENT, 127, "/nowhere/node: no such file"),
+            ("/nowhere/node", libc::ENOENT, 127, "/nowhere/node: no such file; check the command"),
+            (
+                "./nowhere/node",
+                libc::ENOENT,
+                127,
+                &format!("./nowhere/node: no such file in {}; check", here.display()),
+            ),
             (script, libc::ENOENT, 127, "is a script for /nowhere/bash\\r, which does not exist"),
             ("/", libc::EACCES, 126, "/ is a directory"),
             (script, libc::EACCES, 126, "is not executable (mode 06"),

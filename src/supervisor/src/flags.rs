@@ -42,6 +42,8 @@ Usage: workerapp-supervisor [flags] -- COMMAND [ARGUMENTS]
   --connection-requests N end a keep-alive connection after so many requests (Node)
   --connection-age S      or after so long, with the next answer (Node)
   --app-metrics [PORT]/PATH  the app's own metrics, of all workers, at /app-metrics
+  --canary on|off         start worker 0 alone, the others once it listens; if it ends before,
+                          end with its code at once (default off)
   --log-prefix on|off     [worker N] before each line that a worker writes (default off)
   --node-preload on|off   end keep-alive connections of Node in order (default on)
   --help, --version
@@ -99,6 +101,7 @@ pub struct Flags {
     pub drain: Duration,
     pub node_preload: bool,
     pub log_prefix: bool,
+    pub canary: bool,
     pub app_metrics: Option<Source>,
     pub policy: Policy,
     pub hang_timeout: Option<Duration>,
@@ -125,6 +128,7 @@ impl Default for Flags {
             drain: Duration::from_secs(10),
             node_preload: true,
             log_prefix: false,
+            canary: false,
             app_metrics: None,
             policy: Policy::Even,
             hang_timeout: Some(Duration::from_secs(30)),
@@ -266,6 +270,7 @@ impl Flags {
                 self.node_preload = switch(&value).ok_or_else(|| wrong("give on or off"))?;
             }
             "--log-prefix" => self.log_prefix = switch(&value).ok_or_else(|| wrong("give on or off"))?,
+            "--canary" => self.canary = switch(&value).ok_or_else(|| wrong("give on or off"))?,
             "--app-metrics" => {
                 self.app_metrics =
                     Some(Source::parse(&value).ok_or_else(|| wrong("give /PATH or PORT/PATH"))?);

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Cgroup, Load, Setup, Signal, Supervisor, app, get, kill, wait_for};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn listening(supervisor: &Supervisor) -> usize {
     supervisor.status().matches("\"state\":\"listening\"").count()
@@ -33,10 +33,8 @@ fn gvisor_14141_workers_follow_an_in_place_resize_and_nothing_is_lost() {
     let load = Load::on(supervisor.port);
     supervisor.wait_answers(1);
 
-    let begin = Instant::now();
     cgroup.limit(300_000);
     wait_for("three workers", || (listening(&supervisor) == 3).then_some(()));
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     supervisor.wait_answers(3);
     assert!(supervisor.status().contains(r#""workers":3,"workersReason":"CPU limit of 3, rounded up""#));
 

@@ -90,6 +90,21 @@ fn pm2_4372_gives_up_with_the_workers_own_code() {
     }
 }
 
+/// A person who starts it in the wrong directory wants one stack trace, not one for each worker and try.
+#[test]
+fn a_canary_that_ends_before_it_listens_is_started_once() {
+    let script = "echo started $WORKER_ID; exit 3";
+    let mut supervisor = Setup::new(&["sh", "-c", script]).workers(3).flags(&["--canary", "on"]).start();
+    assert_eq!(supervisor.wait(), 3);
+    let output = supervisor.output();
+    assert_eq!(output.matches("started").count(), 1, "{output}");
+    assert!(
+        output.contains("giving up: the first worker ended before it listened; ending with code 3"),
+        "{output}"
+    );
+    assert!(!output.contains("restarting it"), "{output}");
+}
+
 /// uvicorn#517: a killed worker is never replaced.
 #[test]
 fn uvicorn_517_a_killed_worker_is_replaced() {
@@ -160,7 +175,7 @@ fn a_command_that_does_not_exist_or_cannot_be_run_ends_at_once() {
     for (command, code, message) in [
         ("nosuchcommand", 127, "cannot start worker 0: nosuchcommand: not found in PATH ("),
         ("/nosuch/command", 127, "cannot start worker 0: /nosuch/command: no such file"),
-        (&script, 127, "is a script for /nowhere/interpreter, which does not exist in this image"),
+        (&script, 127, "is a script for /nowhere/interpreter, which does not exist here"),
         (&plain, 126, "is not executable (mode 0644)"),
         ("/", 126, "/ is a directory"),
     ] {

@@ -6,6 +6,8 @@ mod common;
 
 use common::{Cgroup, Setup, Signal, app, descendants, free_port, is_root, wait_for};
 use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::Duration;
 
 #[test]
@@ -94,8 +96,12 @@ fn requests_in_flight_and_how_long_they_took() {
         client.send_to("/wait");
     }
     is(&worker("workerapp_worker_requests_in_flight"), 3.0);
-    // One goes away without an answer: it isn't in flight any more, and took no time that could be told.
+    let mut single = TcpStream::connect(("127.0.0.1", supervisor.port)).unwrap();
+    single.write_all(b"GET /wait HTTP/1.1\r\nHost: app\r\nConnection: close\r\n\r\n").unwrap();
+    is(&worker("workerapp_worker_requests_in_flight"), 4.0);
+    // Two go away without an answer: they aren't in flight any more, and took no time that could be told.
     drop(waiting.pop());
+    drop(single);
     is("workerapp_requests_in_flight", 2.0);
     supervisor.get("/go").unwrap();
     assert!(waiting.iter_mut().all(|client| client.receive().is_some()));

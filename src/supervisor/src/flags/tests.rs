@@ -25,7 +25,7 @@ fn defaults() {
 fn every_flag() {
     let flags = run("--workers 4 --max-workers=6 --memory-per-worker 1000 --processes 1 --sharing none \
          --port 3000 --port 3001 --port 3000 --admin-port 9000 --lame-duck 0.5 --grace 60 --stop-signal QUIT \
-         --keep-env WORKERS --worker-env A=b=c --drain 3 --node-preload off --log-prefix on --app-metrics 3001/m --affinity ClientIP --hang-timeout 0 --max-age 5 --max-memory 6 --max-requests 7 \
+         --keep-env WORKERS --worker-env A=b=c --drain 3 --node-preload off --log-prefix on --canary on --app-metrics 3001/m --affinity ClientIP --hang-timeout 0 --max-age 5 --max-memory 6 --max-requests 7 \
          --connection-requests 8 --connection-age 9 -- x");
     let wanted = Flags {
         workers: Wanted::Count(4),
@@ -43,6 +43,7 @@ fn every_flag() {
         drain: Duration::from_secs(3),
         node_preload: false,
         log_prefix: true,
+        canary: true,
         app_metrics: Source::parse("3001/m"),
         policy: Policy::ClientAddress,
         hang_timeout: None,

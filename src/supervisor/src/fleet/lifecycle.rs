@@ -22,7 +22,7 @@ impl Fleet {
     /// Starts every worker whose time has come.
     pub(super) fn start_due(&mut self, now: Time) {
         let due: Vec<WorkerId> =
-            self.workers.iter().filter(|w| w.start_at.is_some_and(|at| at <= now)).map(|w| w.id).collect();
+            self.may_start().filter(|w| w.start_at.is_some_and(|at| at <= now)).map(|w| w.id).collect();
         for id in due {
             self.start(now, id);
         }
@@ -95,6 +95,9 @@ impl Fleet {
         } else if instance.elsewhere.is_none_or(|known| main_port != Some(known.port())) {
             // The declared port on the wrong address says more than another port does.
             instance.elsewhere = Some(address);
+            if main_port == Some(address.port()) {
+                self.end_trial(now);
+            }
             self.finish_replacement(now);
         }
     }
@@ -117,9 +120,17 @@ impl Fleet {
         instance.phase = Phase::Listening { since: now };
         let (worker, took) = (instance.worker, now.saturating_sub(instance.started));
         self.tell(Notice::Ready { worker, took, port: self.settings.main_port });
+        self.end_trial(now);
         self.note_completeness();
         self.succeed(now, generation);
         self.finish_replacement(now);
+    }
+
+    /// The command serves: the other workers may start.
+    fn end_trial(&mut self, now: Time) {
+        if std::mem::take(&mut self.on_trial) {
+            self.start_due(now);
+        }
     }
 
     pub(super) fn exited(&mut self, now: Time, generation: Generation, status: ExitStatus) {
@@ -162,13 +173,9 @@ impl Fleet {
         };
         worker.restarts.count(cause);
         let (failures, listened) = (worker.failures, end.listened.is_some());
-        self.tell(Notice::Exited {
-            worker: end.worker,
-            status: end.status,
-            ran: end.ran,
-            listened,
-            failures,
-        });
+        let hopeless = self.is_hopeless();
+        let again = (!hopeless).then_some(failures);
+        self.tell(Notice::Exited { worker: end.worker, status: end.status, ran: end.ran, listened, again });
         if !listened {
             // What another worker does wrong is often why this one can't listen; said once, its own lines would hide it.
             self.complain_again();
@@ -177,7 +184,9 @@ impl Fleet {
             self.drop_successor_of(now, end.worker);
         }
         self.note_completeness();
-        self.give_up_if_hopeless(now, end.status);
+        if hopeless {
+            self.give_up(now, end.status);
+        }
     }
 
     pub(super) fn gone(&mut self, now: Time, generation: Generation) {
@@ -194,14 +203,19 @@ impl Fleet {
         self.finish_replacement(now);
     }
 
-    /// When every worker keeps failing and none listens, the container had better end: with the worker's own code,
-    /// so that the kubelet shows it and backs off in its turn.
-    fn give_up_if_hopeless(&mut self, now: Time, status: ExitStatus) {
-        let hopeless = self.workers.iter().all(|worker| worker.failures >= GIVE_UP_AFTER);
-        if hopeless && self.stop.is_none() && self.serving().next().is_none() {
-            self.tell(Notice::GivingUp { status, failures: GIVE_UP_AFTER });
-            self.abandon(now, status.code());
-        }
+    /// Every worker keeps failing and none listens.
+    fn is_hopeless(&self) -> bool {
+        let enough = if self.on_trial { 1 } else { GIVE_UP_AFTER };
+        self.may_start().all(|worker| worker.failures >= enough)
+            && self.stop.is_none()
+            && self.serving().next().is_none()
+    }
+
+    /// The container had better end: with the worker's own code, so that the kubelet shows it and backs off in its turn.
+    fn give_up(&mut self, now: Time, status: ExitStatus) {
+        let failures = if self.on_trial { None } else { Some(GIVE_UP_AFTER) };
+        self.tell(Notice::GivingUp { status, failures });
+        self.abandon(now, status.code());
     }
 
     /// Moves instances on whose time has come.

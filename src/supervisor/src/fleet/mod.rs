@@ -54,6 +54,8 @@ pub struct Settings {
     pub drain: Duration,
     /// A successor starts beside its predecessor, which stops only when the successor listens.
     pub overlap: bool,
+    /// The first worker starts alone, and the others once it listens. When it ends before that, everything does.
+    pub canary: bool,
     /// Where randomness starts.
     pub seed: u64,
 }
@@ -146,6 +148,8 @@ pub struct Fleet {
     last_generation: Generation,
     /// Has the command ever been run? Before that, a command that cannot be run ends everything at once.
     ever_started: bool,
+    /// The first worker still has to show that the command serves.
+    on_trial: bool,
     /// Have all workers been ready once?
     was_complete: bool,
     replacements: Replacements,
@@ -160,6 +164,7 @@ impl Fleet {
         let workers = (0..settings.workers).zip(0..).map(|(id, slot)| Worker::new(id, slot)).collect();
         Self {
             random: Random::new(settings.seed),
+            on_trial: settings.canary,
             settings,
             workers,
             instances: BTreeMap::new(),
@@ -202,7 +207,7 @@ impl Fleet {
         let mut times: Vec<Time> = Vec::new();
         times.extend(self.stop.as_ref().and_then(Stop::deadline));
         if self.serves() {
-            times.extend(self.workers.iter().filter_map(|worker| worker.start_at));
+            times.extend(self.may_start().filter_map(|worker| worker.start_at));
             times.extend(self.instances.values().filter_map(|instance| self.complaint_due(instance)));
             times.extend(self.replacement_deadline());
         }
@@ -252,6 +257,11 @@ impl Fleet {
             self.finish_replacement(now);
             self.advance_replacements(now);
         }
+    }
+
+    /// Those that are not held back until another one listens.
+    fn may_start(&self) -> impl Iterator<Item = &Worker> {
+        self.workers.iter().take(if self.on_trial { 1 } else { usize::MAX })
     }
 
     /// Are connections still wanted? During the lame-duck time they are.

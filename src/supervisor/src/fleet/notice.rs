@@ -18,14 +18,17 @@ pub enum Severity {
 }
 
 /// One line in the log.
+///
+/// A worker that ended is started `again` after so many failures in a row, or not. Without a number of failures, giving up is for a
+/// canary's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each variant's text is its documentation")]
 pub enum Notice {
     Ready { worker: WorkerId, took: Duration, port: Option<u16> },
-    Exited { worker: WorkerId, status: ExitStatus, ran: Duration, listened: bool, failures: u32 },
+    Exited { worker: WorkerId, status: ExitStatus, ran: Duration, listened: bool, again: Option<u32> },
     Stopped { worker: WorkerId, status: ExitStatus },
     CannotRun { worker: WorkerId, why: String },
-    GivingUp { status: ExitStatus, failures: u32 },
+    GivingUp { status: ExitStatus, failures: Option<u32> },
     Complaint(Reason),
     Rolling { workers: usize },
     Replacing { worker: WorkerId, cause: Cause },
@@ -97,19 +100,25 @@ impl fmt::Display for Notice {
             Self::Ready { worker, took, port: None } => {
                 write!(f, "worker {worker} has been running for {}", Seconds(*took))
             }
-            Self::Exited { worker, status, ran, listened, failures } => {
+            Self::Exited { worker, status, ran, listened, again } => {
                 write!(f, "worker {worker} ended with {status} after {}", Seconds(*ran))?;
                 if !listened {
                     f.write_str(", before it listened")?;
                 }
-                match failures {
-                    0 | 1 => f.write_str("; restarting it"),
-                    n => write!(f, "; restarting it (failure {n} in a row)"),
+                match again {
+                    None => Ok(()),
+                    Some(0 | 1) => f.write_str("; restarting it"),
+                    Some(n) => write!(f, "; restarting it (failure {n} in a row)"),
                 }
             }
             Self::Stopped { worker, status } => write!(f, "worker {worker} stopped ({status})"),
             Self::CannotRun { worker, why } => write!(f, "cannot start worker {worker}: {why}"),
-            Self::GivingUp { status, failures } => write!(
+            Self::GivingUp { status, failures: None } => write!(
+                f,
+                "giving up: the first worker ended before it listened; ending with code {}",
+                status.code()
+            ),
+            Self::GivingUp { status, failures: Some(failures) } => write!(
                 f,
                 "giving up: no worker listens and each has failed at least {failures} times in a row, the last with {status}; ending with code {}",
                 status.code()
@@ -118,6 +127,7 @@ impl fmt::Display for Notice {
             Self::Rolling { workers: 0 } => f.write_str(
                 "rolling restart: nothing to replace, every worker has just been started or is about to be",
             ),
+            Self::Rolling { workers: 1 } => f.write_str("rolling restart of 1 worker"),
             Self::Rolling { workers } => write!(f, "rolling restart of {workers} workers, one at a time"),
             Self::Replacing { worker, cause } => {
                 let why = match cause {

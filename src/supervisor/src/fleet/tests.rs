@@ -1,5 +1,6 @@
 //! The rules of [`super`], each with the events that show it.
 
+mod giving_up;
 mod planned;
 mod stopping;
 
@@ -25,6 +26,7 @@ fn settings(workers: u32) -> Settings {
         grace: Duration::from_secs(30),
         drain: Duration::from_secs(10),
         overlap: true,
+        canary: false,
         seed: 1,
     }
 }
@@ -128,6 +130,18 @@ impl Trial {
         }
     }
 
+    /// What was told since the last look; nothing else is taken.
+    fn told(&mut self) -> Vec<String> {
+        let (told, rest) =
+            self.take().into_iter().partition::<Vec<_>, _>(|action| matches!(action, Action::Tell(_)));
+        self.actions = rest;
+        let text = |action| match action {
+            Action::Tell(notice) => Some(notice.to_string()),
+            _ => None,
+        };
+        told.into_iter().filter_map(text).collect()
+    }
+
     fn complaints(&mut self) -> Vec<String> {
         let complaint = |action| match action {
             Action::Tell(Notice::Complaint(reason)) => Some(reason.to_string()),
@@ -209,23 +223,6 @@ fn what_cannot_even_be_killed_does_not_hold_up_the_successor() {
     trial.event(Event::Exited { generation, status: Code(0) });
     trial.pass(SECOND * 10);
     assert_eq!(trial.starts(), [(0, 0)]);
-}
-
-#[test]
-fn gives_up_with_the_workers_own_code_when_none_ever_listens() {
-    for (status, code) in [(Code(3), 3), (Code(0), 0), (Died(Signal::KILL), 137), (Died(Signal(11)), 139)] {
-        let mut trial = Trial::new(settings(2));
-        for _ in 0..5 {
-            assert!(!trial.fleet.is_stopping());
-            trial.pass(SECOND * 10);
-            trial.die(0, status);
-            trial.die(1, status);
-        }
-        assert!(trial.fleet.is_stopping());
-        assert!(trial.take().contains(&Action::TerminateAll));
-        trial.event(Event::Childless);
-        assert_eq!(trial.exit_code(), Some(code), "{status}");
-    }
 }
 
 #[test]

@@ -50,6 +50,7 @@ impl Supervisor {
             grace: flags.grace,
             drain: flags.drain,
             overlap: mode == Mode::Slots,
+            canary: flags.canary,
             seed: seed(),
         };
         let mut template = Template {
