@@ -1,5 +1,6 @@
 //! What can go wrong: with a run as a whole, and with one request of it.
 
+use crate::reports::numbers::counted;
 use serde::Serialize;
 use std::io;
 use std::time::Duration;
@@ -69,7 +70,8 @@ pub enum Error {
     },
     /// The warm-up ended without an answer, so there is nothing to measure.
     #[error(
-        "the warm-up of {warm_up:?} got no answer to {sent} requests{why}; is the server up, and is that long enough?"
+        "the warm-up of {warm_up:?} got no answer to {}{why}; is the server up, and is that long enough?",
+        counted(*sent, "request")
     )]
     WarmUp {
         /// How long it was.

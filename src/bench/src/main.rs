@@ -50,6 +50,9 @@ struct Arguments {
     /// A new connection for each request
     #[arg(long)]
     close: bool,
+    /// Send a GET once more where its kept connection ended before an answer, as browsers do; else it has failed
+    #[arg(long, conflicts_with = "close")]
+    resend: bool,
     /// Speak HTTP/2; without TLS by prior knowledge
     #[arg(long)]
     http2: bool,
@@ -134,6 +137,7 @@ fn measure(arguments: &Arguments) -> Result<Report, Error> {
         connections: arguments.connections,
         threads: arguments.threads,
         keep_alive: !arguments.close,
+        resend: arguments.resend,
         warm_up: arguments.warm_up,
         duration: arguments.duration,
         timeout: arguments.timeout,
@@ -169,7 +173,7 @@ fn print(arguments: &Arguments, report: &Report) -> io::Result<()> {
     if let Some(fault) = &report.fault {
         write!(out, ", the first: {fault}")?;
     }
-    writeln!(out, ", reconnects {}, closed while idle {}", counts.reconnects, counts.closed_idle)?;
+    writeln!(out, ", sent once more {}, closed while idle {}", counts.reconnects, counts.closed_idle)?;
     if arguments.rate.is_some() || arguments.ramp.is_some() {
         writeln!(
             out,

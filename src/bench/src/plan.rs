@@ -82,6 +82,9 @@ pub struct Plan {
     pub threads: usize,
     /// Use a connection again. Else each request gets one of its own; then build the requests so that they say it.
     pub keep_alive: bool,
+    /// Send a request that may be sent twice (GET and the like) once more where its kept connection ended before the answer began, as
+    /// browsers and most HTTP libraries do; it is counted. Else it has failed: it may have been lost in a server that died.
+    pub resend: bool,
     /// Load before the measurement; not counted.
     pub warm_up: Duration,
     /// The measurement.
@@ -122,6 +125,7 @@ impl Plan {
             connections: 64,
             threads: 1,
             keep_alive: true,
+            resend: false,
             warm_up: Duration::from_secs(1),
             duration: Duration::from_secs(10),
             timeout: Duration::from_secs(10),

@@ -22,8 +22,7 @@ pub struct Counts {
     pub answered: u64,
     /// Requests that failed, by whatever kind.
     pub failed: u64,
-    /// Connections that the server closed before the answer to a request that was not their first began; the request was sent once
-    /// more on a new one.
+    /// Requests that were sent once more on a new connection, since the server closed theirs or refused them before an answer began.
     pub reconnects: u64,
     /// Connections that the server closed while no request was on them.
     pub closed_idle: u64,

@@ -80,6 +80,8 @@ fn two_servers_in_turns_are_told_apart() {
 #[derive(Default)]
 struct Counting {
     before: u32,
+    /// Stops before a run instead.
+    stop_between: Option<Stop>,
     progress: u32,
     answered: u64,
     after: u32,
@@ -89,6 +91,9 @@ struct Counting {
 impl Watcher for Counting {
     fn before(&mut self, _: &Turn, _: &Contender) -> Result<(), Error> {
         self.before += 1;
+        if let Some(stop) = self.stop_between.as_ref().filter(|_| self.after == 1) {
+            stop.stop();
+        }
         Ok(())
     }
 
@@ -98,6 +103,7 @@ impl Watcher for Counting {
         self.answered = watched.progress.answered;
         if let Some((stop, after)) = &self.stop
             && self.after == *after
+            && watched.elapsed >= Duration::from_millis(200)
         {
             stop.stop();
         }
@@ -132,6 +138,13 @@ fn a_campaign_that_is_stopped_keeps_what_it_has() {
     assert_eq!(results.runs.len(), 2);
     assert!(results.provenance.interrupted && !results.runs[0].figures.interrupted);
     assert!(results.runs[1].figures.interrupted && !results.runs[1].is_valid());
+
+    // Between two runs there is nothing to keep of the second.
+    let stop = Stop::default();
+    let mut watcher = Counting { stop_between: Some(stop.clone()), ..Counting::default() };
+    let results = go(&campaign(vec![contender("one", 5)], &[], 9), &stop, &mut watcher).unwrap();
+    assert_eq!((results.runs.len(), results.provenance.interrupted), (1, true));
+    assert!(!results.runs[0].figures.interrupted && results.runs[0].figures.answered > 0);
 }
 
 #[test]

@@ -175,18 +175,40 @@ fn a_reset_is_one() {
     assert!(report.failures.contains_key(&Failure::Reset), "{:?}", report.failures);
 }
 
-/// The server closes after every third answer, without a word: what was on its way is sent once more, if it may be.
+/// The server closes after every third answer, without a word: what was on its way is sent once more, if that is wanted and may be.
 #[test]
-fn a_connection_closed_between_requests_is_no_failure() {
+fn a_connection_closed_between_requests_is_no_failure_to_whoever_sends_again() {
     let address = server(|stream, before| stream.write_all(OK).is_ok() && before % 3 != 2);
-    let report = go(&plan(address, "GET", true));
+    let again = |method| Plan { resend: true, ..plan(address, method, true) };
+    let report = go(&again("GET"));
     assert!(report.failures.is_empty(), "{:?}", report.failures);
     assert!(report.counts.reconnects + report.counts.closed_idle > 20, "{:?}", report.counts);
-    let report = go(&plan(address, "POST", true));
+    let report = go(&again("POST"));
     assert!(report.counts.reconnects == 0 && !report.failures.is_empty(), "{:?}", report.counts);
     // Where the connections have nothing to do in between, the end is seen before the next request.
     let report = undisturbed(&Plan { load: rate(100.0), ..plan(address, "POST", true) });
     assert!(report.failures.is_empty() && report.counts.closed_idle >= 12, "{:?}", report.counts);
+}
+
+/// Nobody can tell a request that a dying server has lost from one that it never saw: each is a failure, unless the person wants else.
+#[test]
+fn a_request_that_was_cut_off_has_failed() {
+    let cut = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&cut);
+    let address = server(move |stream, before| {
+        // Read, and never answered.
+        if before % 5 == 4 {
+            count.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        stream.write_all(OK).is_ok()
+    });
+    let report = go(&plan(address, "GET", true));
+    let cut = cut.load(Ordering::Relaxed);
+    // What was cut off when the measurement had ended is in no count.
+    let counts = report.counts;
+    assert!(counts.failed > 20 && counts.failed <= cut && cut <= counts.failed + 4, "{cut}: {counts:?}");
+    assert_eq!(counts.reconnects, 0);
 }
 
 #[test]

@@ -88,10 +88,13 @@ impl Campaign {
                 return wrong("targets", contender.name.clone(), "each needs a name of its own");
             }
         }
-        let fewest =
-            if self.contenders.len() > 1 { u32::try_from(FEWEST_PAIRS).unwrap_or(u32::MAX) } else { 1 };
+        let (fewest, allowed) = match self.contenders.len() {
+            1 => (1, "at least 1 is needed"),
+            _ => {
+                (u32::try_from(FEWEST_PAIRS).unwrap_or(u32::MAX), "at least 5 are needed to compare targets")
+            }
+        };
         if self.rounds < fewest {
-            let allowed = "at least 1 is needed, and at least 5 to compare targets";
             return wrong("rounds", self.rounds.to_string(), allowed);
         }
         if let Some(goal) = &self.search {
@@ -178,6 +181,10 @@ impl Campaign {
     ) -> Result<Option<(Report, Run)>, Error> {
         let Some(goal) = &self.search else {
             let report = run_watched(plan, stop, &mut |watched| watcher.progress(turn, &watched))?;
+            // Stopped before its first request, it isn't a run without answers: it is none.
+            if report.partial && report.counts.sent == 0 {
+                return Ok(None);
+            }
             let run = Run::of(plan, &report);
             return Ok(Some((report, run)));
         };

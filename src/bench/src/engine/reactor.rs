@@ -322,13 +322,16 @@ impl<'a, W: Wire> Reactor<'a, W> {
         self.free(number, now);
     }
 
-    /// The connection ended, or sent nonsense. What the server did nothing with is sent once more.
+    /// The connection ended, or sent nonsense. What the server says that it did nothing with is sent once more; with `resend`, what it
+    /// probably did nothing with, too.
     fn lost(&mut self, number: usize, fault: &Fault, again: Again, now: Instant) {
         let Some(slot) = self.slots.get(number).copied() else { return };
         let request = self.plan.requests.get(slot.request % self.plan.requests.len());
         let allowed = match again {
             Again::No => false,
-            Again::IfIdempotent => slot.repeats == 0 && request.is_some_and(|request| request.idempotent),
+            Again::IfIdempotent => {
+                self.plan.resend && slot.repeats == 0 && request.is_some_and(|request| request.idempotent)
+            }
             Again::Yes => slot.repeats < MOST_REPEATS,
         };
         if !allowed {

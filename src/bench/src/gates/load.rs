@@ -14,7 +14,12 @@ pub(crate) const MOST_LATE: f64 = 0.01;
 pub(super) fn errors(run: &Run) -> Outcome {
     let figures = &run.figures;
     if figures.failed == 0 && figures.answered > 0 {
-        return Passed;
+        return match figures.resent.unwrap_or_default() {
+            0 => Passed,
+            resent => Notice(format!(
+                "{resent} requests were sent once more, since their connection ended or they were refused before an answer began"
+            )),
+        };
     }
     let mut why = if figures.answered == 0 {
         "no request was answered".to_owned()

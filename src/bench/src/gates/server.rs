@@ -1,18 +1,24 @@
 //! Gates over what was seen at the server.
 
 use super::Outcome::{self, Invalid, NotChecked, Notice, Passed};
+use crate::reports::numbers::counted;
 use crate::results::{Mode, Pod, Run};
 
 /// Scheduling periods in which a server may be held back, in percent.
 const MOST_THROTTLED: f64 = 1.0;
 
 pub(super) fn restarts(run: &Run) -> Outcome {
-    pods(run, |pod| (pod.restarts > 0).then(|| format!("{} restarted {} times", pod.name, pod.restarts)))
+    pods(run, |pod| {
+        (pod.restarts > 0).then(|| {
+            format!("pod {}: a container or worker started anew {}", pod.name, counted(pod.restarts, "time"))
+        })
+    })
 }
 
 pub(super) fn probe_failures(run: &Run) -> Outcome {
     pods(run, |pod| {
-        (pod.probe_failures > 0).then(|| format!("{} failed {} probes", pod.name, pod.probe_failures))
+        (pod.probe_failures > 0)
+            .then(|| format!("{} failed {}", pod.name, counted(pod.probe_failures, "probe")))
     })
 }
 

@@ -15,6 +15,7 @@ pub use error::Error;
 
 use crate::comparison::compare;
 use crate::gates::judge;
+use crate::reports::numbers::counted;
 use crate::results::{Provenance, Results, Run, VERSION};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -51,7 +52,7 @@ pub fn read(source: &Source) -> Result<Vec<Run>, Error> {
         }
         if run.row.is_empty() {
             run.row =
-                run.connections.map_or_else(|| "imported".to_owned(), |count| format!("{count} connections"));
+                run.connections.map_or_else(|| "imported".to_owned(), |count| counted(count, "connection"));
         }
     }
     Ok(runs)
@@ -61,7 +62,6 @@ fn from_json(text: &str) -> Result<Vec<Run>, Error> {
     // autocannon writes its warm-up's result before that of the run, and appending is how runs are collected.
     let documents: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
     let documents = documents.map_err(|source| Error::Json { source })?;
-    let is_own = |value: &Value| value.get("runs").is_some() && value.get("provenance").is_some();
     if documents.iter().any(is_own) {
         return document(text).map(|results| results.runs);
     }
@@ -83,6 +83,11 @@ fn from_json(text: &str) -> Result<Vec<Run>, Error> {
         .collect()
 }
 
+/// Whether it is what this program has written.
+fn is_own(value: &Value) -> bool {
+    value.get("runs").is_some() && value.get("provenance").is_some()
+}
+
 #[derive(serde::Deserialize)]
 struct Versioned {
     version: u32,
@@ -98,13 +103,19 @@ pub fn document(text: &str) -> Result<Results, Error> {
     serde_json::from_str(text).map_err(|source| Error::Own { source })
 }
 
-/// All files together, judged and compared. Runs of one target in one row are numbered as rounds, in the order in which they come.
+/// All files together, judged and compared; results of this program alone stay what they were, with how and when they were measured.
+/// Runs of one target in one row are numbered as rounds, in the order in which they come.
 /// The error goes with the path of its file.
 pub fn results(
     sources: &[Source],
     mut provenance: Provenance,
     seed: u64,
 ) -> Result<Results, (String, Error)> {
+    if let [only] = sources
+        && serde_json::from_str(&only.text).is_ok_and(|value| is_own(&value))
+    {
+        return document(&only.text).map_err(|error| (only.path.clone(), error));
+    }
     let mut results = Results { version: VERSION, ..Results::default() };
     let mut rounds: BTreeMap<(String, String), u32> = BTreeMap::new();
     for source in sources {

@@ -198,6 +198,9 @@ fn our_own_results() {
     let text = crate::reports::json::text(&results).unwrap();
     assert_eq!(one(&text).figures, results.runs[0].figures);
     assert_eq!(document(&text).unwrap(), results);
+    // Alone they stay what they are, whoever reads them when.
+    let reader = Provenance { command_line: vec!["later".into()], ..Provenance::default() };
+    assert_eq!(super::results(&[source(&text)], reader, 9).unwrap(), results);
     let later = text.replacen("\"version\": 1", "\"version\": 9", 1);
     assert!(read(&source(&later)).unwrap_err().to_string().contains("version: 9"));
     let broken = text.replacen("\"answered\": 22464600", "\"answered\": -1", 1);

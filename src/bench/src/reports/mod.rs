@@ -8,7 +8,7 @@ pub mod matrix;
 pub mod ratios;
 pub mod wrk;
 
-mod numbers;
+pub mod numbers;
 #[cfg(test)]
 mod samples;
 mod summary;

@@ -1,5 +1,7 @@
 //! Numbers as people read them.
 
+use std::fmt::Display;
+
 /// `1,621`, `3,321.2`: at most so many decimals, none that are zero, commas between thousands.
 pub(super) fn grouped(value: f64, decimals: usize) -> String {
     let text = trimmed(value, decimals);
@@ -34,6 +36,12 @@ pub(super) fn short(value: f64) -> String {
     grouped(value, decimals)
 }
 
+/// `1 run`, `2 runs`.
+pub fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, one: &str) -> String {
+    let ending = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {one}{ending}")
+}
+
 /// `–` where there is none.
 pub(super) fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), text)
@@ -62,5 +70,9 @@ mod tests {
             assert_eq!(short(value), text);
         }
         assert_eq!(or_dash(None, short), "–");
+        assert_eq!(
+            [counted(0_u64, "run"), counted(1_u32, "CPU"), counted(2_usize, "round")],
+            ["0 runs", "1 CPU", "2 rounds"]
+        );
     }
 }

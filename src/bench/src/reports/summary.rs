@@ -1,7 +1,7 @@
 //! What every format for people says: the same tables, as cells. The first row of each is its head.
 
-use super::numbers::{grouped, or_dash, short, trimmed};
-use crate::comparison::METRICS;
+use super::numbers::{counted, grouped, or_dash, short, trimmed};
+use crate::comparison::{FEWEST_PAIRS, METRICS};
 use crate::gates::Outcome;
 use crate::plan::Protocol;
 use crate::report::as_f64;
@@ -24,13 +24,13 @@ pub(super) fn when_and_where(results: &Results) -> String {
         parts.push(provenance.started.clone());
     }
     if let Some(machine) = &provenance.machine {
-        parts.push(format!("load from {} CPUs of {}", machine.cpus, machine.cpu));
+        parts.push(format!("load from {} of {}", counted(machine.cpus, "CPU"), machine.cpu));
     }
     if let Some(seed) = provenance.seed {
         parts.push(format!("seed {seed}"));
     }
     let rounds = results.runs.iter().map(|run| run.round).max().unwrap_or(0);
-    parts.push(format!("{} runs in {rounds} rounds", results.runs.len()));
+    parts.push(format!("{} in {}", counted(results.runs.len(), "run"), counted(rounds, "round")));
     parts.join(" · ")
 }
 
@@ -43,8 +43,8 @@ pub(super) fn warnings(results: &Results) -> Vec<String> {
     let invalid = results.runs.iter().filter(|run| !run.is_valid()).count();
     if invalid > 0 {
         lines.push(format!(
-            "{invalid} of {} runs are invalid; comparisons leave them out, and the reasons are below.",
-            results.runs.len()
+            "{invalid} of {} invalid; comparisons leave such runs out, and the reasons are below.",
+            counted(results.runs.len(), "run")
         ));
     }
     lines
@@ -59,6 +59,11 @@ struct Line {
 
 const MORE: &[Line] = &[
     Line { name: "failed", figure: |run| Some(as_f64(run.figures.failed)), text: |value| grouped(value, 1) },
+    Line {
+        name: "sent once more",
+        figure: |run| run.figures.resent.filter(|count| *count > 0).map(as_f64),
+        text: |value| grouped(value, 1),
+    },
     Line {
         name: "never sent",
         figure: |run| run.figures.dropped.map(as_f64),
@@ -121,15 +126,20 @@ pub(super) fn comparisons(results: &Results) -> Vec<(String, Vec<Vec<String>>)> 
     let mut tables: Vec<(String, Vec<Vec<String>>)> = Vec::new();
     for one in &results.comparisons {
         let mut caption =
-            format!("{} against {}, {}: {} pairs", one.target, one.base, one.row, one.ratio.pairs);
+            format!("{} against {}, {}: {}", one.target, one.base, one.row, counted(one.ratio.pairs, "pair"));
         if one.rounds_left_out > 0 {
             push!(caption, ", {} left out", one.rounds_left_out);
         }
         let ratio = &one.ratio;
+        // So few runs span no interval that could be believed.
+        let enough = ratio.pairs >= FEWEST_PAIRS;
+        if !enough {
+            push!(caption, "; too few to tell anything, which takes {FEWEST_PAIRS}");
+        }
         let line = vec![
             one.metric.to_string(),
             format!("{:.3}", ratio.ratio),
-            format!("{:.3} to {:.3}", ratio.low, ratio.high),
+            if enough { format!("{:.3} to {:.3}", ratio.low, ratio.high) } else { "–".to_owned() },
             one.finding.sign().to_owned(),
             or_dash(one.smallest_difference_percent, |percent| format!("{} %", short(percent))),
         ];

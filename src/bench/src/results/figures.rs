@@ -68,6 +68,9 @@ pub struct Figures {
     /// Requests sent for the first time.
     #[serde(default)]
     pub sent: Option<u64>,
+    /// Requests that were sent once more, since their connection was closed or they were refused before an answer began.
+    #[serde(default)]
+    pub resent: Option<u64>,
     /// Planned requests that were never sent, since no connection was free.
     #[serde(default)]
     pub dropped: Option<u64>,

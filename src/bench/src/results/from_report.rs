@@ -3,6 +3,7 @@
 use super::{Figures, Generator, Latency, Quantile, Run, Second, Spread, WarmUp};
 use crate::plan::{Plan, Protocol};
 use crate::report::{Report, as_f64};
+use crate::reports::numbers::counted;
 
 /// Percentiles that are kept, fine enough to draw a curve.
 const PERCENTS: [f64; 26] = [
@@ -80,6 +81,7 @@ impl Figures {
             failures: report.failures.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect(),
             fault: report.fault.clone(),
             sent: Some(counts.sent),
+            resent: Some(counts.reconnects),
             dropped: open.then_some(counts.dropped),
             late: open.then_some(counts.late),
             late_for_want_of_a_connection: open.then_some(counts.late_for_want_of_a_connection),
@@ -108,7 +110,7 @@ impl Run {
             connections: count(plan.connections),
             threads: count(plan.threads),
             round: 1,
-            row: format!("{} connections", plan.connections),
+            row: counted(plan.connections, "connection"),
             figures: Figures::of(plan, report),
             ..Self::default()
         }

@@ -80,7 +80,7 @@ fn plots(results: &Results, row: &str) -> String {
         figure(
             "Replicas over time",
             seconds,
-            axis("pods that were ready"),
+            Axis { text: "pods that were ready", kind: Kind::Whole },
             &series::of(results, row, series::replicas, true),
         ),
     ]

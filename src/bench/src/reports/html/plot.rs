@@ -16,8 +16,8 @@ const BOTTOM: f64 = 46.0;
 pub(super) struct Series {
     /// For the legend; one that is faint has none.
     pub(super) name: String,
-    /// Which of the page's colours.
-    pub(super) colour: usize,
+    /// Its classes in the page's style: colour and dashes.
+    pub(super) look: String,
     /// In ascending order of x.
     pub(super) points: Vec<(f64, f64)>,
     /// One run among several, behind their median.
@@ -89,13 +89,13 @@ pub(super) fn figure(title: &str, x: Axis, y: Axis, series: &[Series]) -> String
             }
         }
         let class = if line.faint { "faint" } else { "line" };
-        let colour = line.colour;
-        push!(svg, "<path class=\"{class} c{colour}\" d=\"{path}\"/>");
+        let look = &line.look;
+        push!(svg, "<path class=\"{class} {look}\" d=\"{path}\"/>");
     }
     let mut legend = String::new();
     for line in series.iter().filter(|line| !line.faint) {
         let name = escape(&line.name);
-        let sample = format!("<path class=\"line c{}\" d=\"M0 4H28\"/>", line.colour);
+        let sample = format!("<path class=\"line {}\" d=\"M0 4H28\"/>", line.look);
         push!(legend, "<span><svg class=\"key\" viewBox=\"0 0 28 8\">{sample}</svg>{name}</span>");
     }
     format!(

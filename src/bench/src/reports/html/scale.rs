@@ -6,6 +6,8 @@ use crate::reports::numbers::{grouped, trimmed};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Linear,
+    /// Things that can be counted: no tick stands between two of them.
+    Whole,
     Logarithmic,
     /// Percentiles: as much room for 90 to 99 % as for 99 to 99.9 %.
     Nines,
@@ -31,6 +33,7 @@ impl Scale {
         }
         let (low, high) = match kind {
             Kind::Linear => (0.0, ceiling(high.max(1e-3))),
+            Kind::Whole => (0.0, ceiling(high.max(1.0))),
             Kind::Logarithmic => {
                 let decade = 10_f64.powf(low.max(1e-3).log10().floor());
                 let below = [5.0, 2.0].into_iter().find(|factor| factor * decade <= low);
@@ -45,7 +48,7 @@ impl Scale {
     /// 0 at the low end, 1 at the high one.
     pub(super) fn place(&self, value: f64) -> f64 {
         let on = |value: f64| match self.kind {
-            Kind::Linear => value,
+            Kind::Linear | Kind::Whole => value,
             Kind::Logarithmic => value.max(self.low).log10(),
             Kind::Nines => -(1.0 - value.min(self.high) / 100.0).log10(),
         };
@@ -55,9 +58,9 @@ impl Scale {
 
     pub(super) fn ticks(&self) -> Vec<Tick> {
         match self.kind {
-            Kind::Linear => {
-                // Small numbers are often whole ones, such as pods.
-                let step = step(self.high / if self.high > 20.0 { 6.0 } else { 5.0 });
+            Kind::Linear | Kind::Whole => {
+                let least = if self.kind == Kind::Whole { 1.0 } else { 0.0 };
+                let step = step(self.high / if self.high > 20.0 { 6.0 } else { 5.0 }).max(least);
                 let decimals = if step >= 1.0 { 0 } else { 3 };
                 let tick = |number: u32| f64::from(number) * step;
                 (0..=50)
@@ -117,6 +120,8 @@ mod tests {
         assert_eq!(texts(Kind::Linear, &[3479.0]), ["0", "1,000", "2,000", "3,000", "4,000"]);
         assert_eq!(texts(Kind::Linear, &[3.0]), ["0", "1", "2", "3"]);
         assert_eq!(texts(Kind::Linear, &[]).len(), 6);
+        assert_eq!(texts(Kind::Whole, &[1.0]), ["0", "1"]);
+        assert_eq!(texts(Kind::Whole, &[3.0]), ["0", "1", "2", "3"]);
         assert_eq!(texts(Kind::Logarithmic, &[0.4, 826.0]), ["1", "10", "100"]);
         assert_eq!(texts(Kind::Logarithmic, &[24.0, 59.0]), ["20", "50"]);
         assert_eq!(texts(Kind::Nines, &[99.9]), ["0", "50", "75", "90", "95", "99", "99.5", "99.9"]);

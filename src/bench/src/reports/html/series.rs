@@ -5,8 +5,9 @@ use crate::report::as_f64;
 use crate::results::{Results, Run};
 use crate::statistics::median;
 
-/// Colours that the page's style has.
+/// Colours and ways of dashing that the page's style has.
 const COLOURS: usize = 8;
+const DASHES: usize = 4;
 
 /// What a run adds to a plot.
 type Points = fn(&Run) -> Vec<(f64, f64)>;
@@ -16,7 +17,7 @@ pub(super) fn of(results: &Results, row: &str, points: Points, steps: bool) -> V
     let mut faint = Vec::new();
     let mut medians = Vec::new();
     for (place, target) in results.targets.iter().enumerate() {
-        let colour = place % COLOURS;
+        let look = look(place);
         let runs: Vec<&Run> = results.runs_of(row, target).collect();
         // Figures that can't be believed are better than none, and the page says so.
         let any_valid = runs.iter().any(|run| run.is_valid());
@@ -26,7 +27,8 @@ pub(super) fn of(results: &Results, row: &str, points: Points, steps: bool) -> V
             .map(|run| points(run))
             .filter(|line| !line.is_empty())
             .collect();
-        let series = |points, faint| Series { name: target.clone(), colour, points, faint, steps };
+        let series =
+            |points, faint| Series { name: target.clone(), look: look.clone(), points, faint, steps };
         if steps {
             // What changes at times of its own has no median.
             faint.extend(lines.iter().skip(1).map(|line| series(line.clone(), true)));
@@ -43,6 +45,11 @@ pub(super) fn of(results: &Results, row: &str, points: Points, steps: bool) -> V
     }
     faint.extend(medians);
     faint
+}
+
+/// The classes of a target's lines: no two of the first 32 look alike, and each differs from its neighbours also without colours.
+fn look(place: usize) -> String {
+    format!("c{} d{}", place % COLOURS, (place + place / COLOURS) % DASHES)
 }
 
 /// The median at each place. The lines have the same x there; where one has ended, the others go on.
@@ -87,4 +94,16 @@ pub(super) fn replicas(run: &Run) -> Vec<(f64, f64)> {
         points.push((run.figures.elapsed_seconds, ready));
     }
     points
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::look;
+
+    #[test]
+    fn no_two_targets_look_alike() {
+        assert_eq!((0..32).map(look).collect::<BTreeSet<_>>().len(), 32);
+    }
 }
