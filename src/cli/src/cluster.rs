@@ -37,6 +37,8 @@ pub(crate) struct Cluster {
     client: Client,
     /// The API server's address, for messages.
     pub(crate) server: String,
+    /// Whose address that is: `context shop in /home/me/.kube/config`.
+    origin: String,
     /// The namespace of what has a name.
     pub(crate) namespace: String,
     /// Where lists look.

@@ -78,7 +78,7 @@ impl Command {
             Self::Status(arguments) => status::run(arguments, place).await,
             Self::Top(arguments) => top::run(arguments, place).await,
             Self::Logs(arguments) => logs::run(arguments, place).await,
-            Self::Restart(arguments) => restart::run(arguments, place).await,
+            Self::Restart(arguments) => Box::pin(restart::run(arguments, place)).await,
             Self::Pause(arguments) => pause::run(arguments, place, Some("true")).await,
             Self::Resume(arguments) => pause::run(arguments, place, None).await,
             Self::Doctor(arguments) => doctor::run(arguments, place).await,

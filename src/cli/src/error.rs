@@ -12,16 +12,26 @@ pub(crate) enum Error {
     #[error(transparent)]
     Manifest(#[from] manifest::Error),
 
-    #[error("context {name:?}: not in the kubeconfig; contexts there: {known}")]
-    UnknownContext { name: String, known: String },
-    #[error("the kubeconfig can't be used: {why}; name another with --kubeconfig or KUBECONFIG")]
-    Kubeconfig { why: String },
-    #[error("no cluster is configured: {why}; name one with --kubeconfig, KUBECONFIG or --context")]
-    NoCluster { why: String },
+    #[error("the kubeconfig {place} has no context {name:?}; choose with --context: {known}")]
+    UnknownContext { name: String, place: String, known: String },
+    #[error("the kubeconfig {place} has no current context; choose with --context: {known}")]
+    NoContext { place: String, known: String },
+    #[error("the kubeconfig {place} can't be used: {why}; name another with --kubeconfig or KUBECONFIG")]
+    Kubeconfig { place: String, why: String },
     #[error(
-        "the API server {server} can't be reached: {why}; does the cluster run, and is the context the right one?"
+        "no cluster is configured: the kubeconfig {place} isn't there, and this isn't a pod; name one with --kubeconfig or KUBECONFIG"
     )]
-    Unreachable { server: String, why: String },
+    NoCluster { place: String },
+    #[error(
+        "this pod's service account can't be used: {why}; name a kubeconfig with --kubeconfig or KUBECONFIG"
+    )]
+    ServiceAccount { why: String },
+    #[error("no connection to {server} can be set up: {why}; the address is that of {origin}")]
+    Client { server: String, origin: String, why: String },
+    #[error(
+        "the API server {server} can't be reached: {why}; the address is that of {origin}: does that cluster run, or is another meant (--context, --kubeconfig)?"
+    )]
+    Unreachable { server: String, origin: String, why: String },
     #[error("{what}: {why}")]
     Api { what: String, why: String },
     #[error("{what}: you lack the permission: {why}")]
@@ -32,12 +42,22 @@ pub(crate) enum Error {
     NoDefinition,
     #[error("there is no WorkerApp {name:?} in namespace {namespace:?}{known}")]
     NoApp { name: String, namespace: String, known: String },
-    #[error("there is no WorkerApp in {place}")]
-    NoApps { place: String },
+    #[error(
+        "APP {name} and -A: a name belongs to one namespace; choose it with -n NAME, or leave the name out"
+    )]
+    NameEverywhere { name: String },
+    #[error(
+        "-n {asked}: WorkerApp {name} in the file belongs to namespace {namespace:?}; leave -n out, or change metadata.namespace"
+    )]
+    OtherNamespace { name: String, namespace: String, asked: String },
     #[error("WorkerApp {name} has no Deployment yet; `status {name}` says why")]
     NoDeployment { name: String },
     #[error("WorkerApp {name} has no pods; `status {name}` says why")]
     NoPods { name: String },
+    #[error(
+        "no pod of WorkerApp {name} says anything about its workers; `status {name}` says how the pods are"
+    )]
+    NoWorkers { name: String },
 
     #[error("the file holds {count} WorkerApps ({known}): name one with --app")]
     WhichApp { count: usize, known: String },
@@ -57,6 +77,8 @@ pub(crate) enum Error {
     NoSupervisor { looked: String },
     #[error("{program} can't be started: {source}", program = program.display())]
     Start { program: PathBuf, source: io::Error },
+    #[error("-C {}: {source}; name a directory in which the command is to run", directory.display())]
+    Directory { directory: PathBuf, source: io::Error },
 
     #[error(
         "no Service with the annotation {annotation}: \"true\" in {place}; annotate one (spec.service.expose of a WorkerApp does it), choose a namespace with -n or -A, or name URLs"
@@ -102,6 +124,19 @@ pub(crate) enum Error {
     System(io::Error),
     #[error("a result can't be written as {format}: {why}")]
     Format { format: &'static str, why: String },
+}
+
+impl Error {
+    /// Whether what was typed makes no sense, whatever there is in the file or the cluster.
+    pub(crate) fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::Flag { .. }
+                | Self::NameEverywhere { .. }
+                | Self::OtherNamespace { .. }
+                | Self::Bench(workerapp_bench::Error::Value { .. } | workerapp_bench::Error::Url { .. })
+        )
+    }
 }
 
 fn listed(items: &[String]) -> String {

@@ -5,9 +5,11 @@
 //! - `program`: finds the supervisor
 //! - `forward`: the node port
 //! - `admin`: asks the supervisor
+//! - `line`: the last line of a terminal
 
 pub(crate) mod admin;
 pub(crate) mod forward;
 pub(crate) mod launch;
+pub(crate) mod line;
 pub(crate) mod program;
 pub(crate) mod variables;

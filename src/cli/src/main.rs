@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         Err(Error::Closed) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("error: {error}"));
-            cli.command.failure()
+            if error.is_usage() { ExitCode::from(2) } else { cli.command.failure() }
         }
     }
 }

@@ -20,8 +20,10 @@ pub(crate) enum Error {
     Yaml { file: String, error: Box<serde_saphyr::Error> },
     #[error("{file}: line {line}: the key {key:?} stands twice in one mapping; remove one of the two")]
     KeyTwice { file: String, key: String, line: u64 },
-    #[error("{file}: holds no WorkerApp (apiVersion: workerapp.dev/v1alpha1, kind: WorkerApp)")]
-    NoWorkerApp { file: String },
+    #[error(
+        "{file}: holds no WorkerApp (apiVersion: workerapp.dev/v1alpha1, kind: WorkerApp); it has {found}"
+    )]
+    NoWorkerApp { file: String, found: String },
     #[error("{file}: WorkerApp {name}: {field}: {error}")]
     Field { file: String, name: String, field: String, error: String },
     #[error("{file}: WorkerApp {name}: {}", rules.join("; "))]
@@ -64,18 +66,28 @@ fn parse(file: &str, text: &str, change: impl Fn(&mut Value)) -> Result<Vec<Work
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(text).map_err(|error| Error::of_yaml(file, error))?;
     let schema = schema_of(&crd::manifest());
-    let apps: Vec<_> = documents
-        .into_iter()
-        .flat_map(items)
-        .filter(|document| {
-            document["kind"] == "WorkerApp" && document["apiVersion"] == "workerapp.dev/v1alpha1"
-        })
+    let (apps, others): (Vec<_>, Vec<_>) = documents.into_iter().flat_map(items).partition(|document| {
+        document["kind"] == "WorkerApp" && document["apiVersion"] == "workerapp.dev/v1alpha1"
+    });
+    if apps.is_empty() {
+        let shown: Vec<_> = others.iter().map(identity).collect();
+        let found = if shown.is_empty() { "nothing".to_owned() } else { shown.join("; ") };
+        return Err(Error::NoWorkerApp { file: file.into(), found });
+    }
+    apps.into_iter()
         .map(|mut document| {
             change(&mut document);
             check(file, &schema, document)
         })
-        .collect::<Result<_, _>>()?;
-    if apps.is_empty() { Err(Error::NoWorkerApp { file: file.into() }) } else { Ok(apps) }
+        .collect()
+}
+
+/// What a document says that it is.
+fn identity(document: &Value) -> String {
+    let word = |field: &str| {
+        document[field].as_str().map_or_else(|| format!("no {field}"), |is| format!("{field}: {is}"))
+    };
+    format!("{}, {}", word("apiVersion"), word("kind"))
 }
 
 /// The schema of the one version, as JSON; null should there be none, against which everything is valid.
@@ -98,7 +110,8 @@ fn check(file: &str, schema: &Value, document: Value) -> Result<WorkerApp, Error
     let rules = Validator::new().validate(schema, &document, None).err().map(|errors| {
         let told = |path: &str, message: &str| match value_at(&document, path) {
             Some(value) => format!("{path}: {value}: {message}"),
-            None if path.is_empty() => message.to_owned(),
+            // Rules of the whole name the fields that they are about.
+            None if path.is_empty() || path == "spec" => message.to_owned(),
             None => format!("{path}: {message}"),
         };
         errors.iter().map(|error| told(&error.field_path, &error.message)).collect::<Vec<_>>()
@@ -168,11 +181,24 @@ mod tests {
     #[test]
     fn each_mistake_names_the_field_and_what_is_allowed() {
         for (rest, expected) in [
-            (", replicsa: 3}", "unknown field spec.replicsa; known there: affinity, "),
-            (", service: {nodeport: 30000}}", "unknown field spec.service.nodeport; known there: expose, "),
+            (
+                ", replicsa: 3}",
+                "unknown field spec.replicsa (did you mean replicas?); known there: affinity, ",
+            ),
+            (
+                ", service: {nodeport: 30000}}",
+                "unknown field spec.service.nodeport (did you mean nodePort?); known there: expose, ",
+            ),
+            (", livenessprob: {}, probes: {}}", "spec.probes; known there: "),
             (", resources: {limits: {cpu: abc}}}", "spec.resources.limits.cpu: \"abc\": not a quantity"),
-            (", autoscaling: {minReplicas: 5, maxReplicas: 3}}", "minReplicas must not be above maxReplicas"),
-            (", replicas: 2, autoscaling: {maxReplicas: 3}}", "exclude each other"),
+            (
+                ", autoscaling: {minReplicas: 5, maxReplicas: 3}}",
+                "a: spec.autoscaling: minReplicas must not be above maxReplicas",
+            ),
+            (
+                ", replicas: 2, autoscaling: {maxReplicas: 3}}",
+                "a: spec.replicas and spec.autoscaling exclude each other",
+            ),
             (", service: {nodePort: 80}}", "spec.service.nodePort: 80: a node port must lie"),
             (", workers: {count: 0}}", "at least 1 worker"),
             (", runtime: Nod}", "spec.runtime: \"Nod\": must be one of Node, NodeCluster"),
@@ -221,6 +247,11 @@ mod tests {
     #[test]
     fn a_file_without_workerapps_is_an_error() {
         let error = parse("f", "apiVersion: v1\nkind: Namespace\n").map(|_| ()).unwrap_err().to_string();
-        assert!(error.contains("holds no WorkerApp"), "{error}");
+        assert!(
+            error.contains("holds no WorkerApp") && error.ends_with("it has apiVersion: v1, kind: Namespace"),
+            "{error}"
+        );
+        let error = parse("f", &(GOOD.replace("v1alpha1", "v1") + "}")).map(|_| ()).unwrap_err().to_string();
+        assert!(error.ends_with("it has apiVersion: workerapp.dev/v1, kind: WorkerApp"), "{error}");
     }
 }

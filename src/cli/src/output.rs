@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use clap::ValueEnum;
 use serde::Serialize;
+pub(crate) use workerapp_bench::reports::numbers::counted;
 use workerapp_bench::reports::table::to_the_left;
 
 use crate::error::Error;

@@ -68,12 +68,28 @@ fn object(schema: &Value, fields: &Map<String, Value>, path: &str, found: &mut V
                     .flatten()
                     .map(|(name, _)| name.as_str())
                     .collect();
-                found.push(format!("unknown field {}; known there: {}", below(name), known.join(", ")));
+                let meant = nearest(name, &known).map(|meant| format!(" (did you mean {meant}?)"));
+                let meant = meant.unwrap_or_default();
+                found.push(format!(
+                    "unknown field {}{meant}; known there: {}",
+                    below(name),
+                    known.join(", ")
+                ));
             }
             Value::Null => check(&schema["additionalProperties"], field, &below(name), found),
             property => check(property, field, &below(name), found),
         }
     }
+}
+
+/// The known field that `name` was most likely to be: some letters of it are wrong, missing, too many, swapped or of another case.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+    let given = plain(name);
+    let distances = known.iter().map(|field| (strsim::damerau_levenshtein(&given, &plain(field)), *field));
+    let (distance, field) = distances.min_by_key(|(distance, _)| *distance)?;
+    // One letter in three, or a single one of a short name.
+    (distance <= (given.chars().count() / 3).max(1)).then_some(field)
 }
 
 /// What the type must be, where it isn't.
@@ -115,5 +131,33 @@ fn bounds(
     }
     if let Some(most) = schema[most].as_f64().filter(|most| size > *most) {
         found.push(format!("{path}: {size}{unit}: must be at most {most}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn the_nearest_field_is_suggested_and_none_that_is_far() {
+        let known =
+            ["args", "autoscaling", "env", "envFrom", "image", "nodePort", "port", "ports", "replicas"];
+        for (given, meant) in [
+            ("prot", Some("port")),
+            ("prots", Some("ports")),
+            ("arg", Some("args")),
+            ("replicsa", Some("replicas")),
+            ("replica", Some("replicas")),
+            ("nodeport", Some("nodePort")),
+            ("node_port", Some("nodePort")),
+            ("env-from", Some("envFrom")),
+            ("autoScaler", Some("autoscaling")),
+            ("livenessProbe", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(given, &known), meant, "{given}");
+        }
+        assert_eq!(nearest("prot", &[]), None);
     }
 }

@@ -77,6 +77,11 @@ impl Account {
         each.fold(None, |sum, count| Some(sum.unwrap_or(0) + count))
     }
 
+    /// Whether a worker takes connections or took some once: of a canary (see `--canary`) that never listened there is no restart.
+    pub(crate) fn has_served(&self) -> bool {
+        self.listening() > 0 || self.restarts() > 0
+    }
+
     /// Workers that take connections.
     pub(crate) fn listening(&self) -> usize {
         self.processes.iter().filter(|process| process.listens()).count()

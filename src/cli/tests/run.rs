@@ -42,6 +42,8 @@ fn the_app_answers_on_its_port_and_its_node_port_with_all_its_workers() {
         assert!(body.contains(part), "{part}: {body}");
     }
     until_answer(node_port);
+    // It starts once the first one listens.
+    running.until("the second worker", |text| text.contains("worker 1 listens"));
     let workers: BTreeSet<_> = (0..200).filter_map(|_| get(port, "/")).collect();
     assert_eq!(workers.len(), 2, "{workers:?}");
     let told = running.text();
@@ -65,6 +67,49 @@ fn ctrl_c_lets_a_request_end() {
     assert_eq!(running.ended(), 0, "{}", running.text());
 }
 
+/// Started where the command's file isn't, Node printed its stack trace for each worker and try, and nothing said why.
+#[test]
+fn a_command_that_never_listens_is_told_once_with_the_place_it_ran_in() {
+    let (folder, elsewhere) = (Folder::new("misplaced"), Folder::new("elsewhere"));
+    let port = free_port();
+    folder.file("server.py", SERVER);
+    let file = folder.file("app.yaml", &manifest(port, "  workers: {count: 3}\n"));
+    let supervisor = supervisor();
+    let mut command = program();
+    command.args(["run", &file, "--supervisor", &supervisor.to_string_lossy()]).current_dir(&elsewhere.0);
+    let mut running = Running::start(&mut command, "misplaced-log");
+    assert_eq!(running.ended(), 2, "{}", running.text());
+    let text = running.text();
+    assert_eq!(text.matches("can't open file").count(), 1, "{text}");
+    let last = text.lines().last().unwrap();
+    for part in [
+        format!("error: `python3 server.py` never listened on port {port} (exit code 2)"),
+        format!("ran in {}", elsewhere.0.canonicalize().unwrap().display()),
+        "-C DIRECTORY".to_owned(),
+    ] {
+        assert!(last.contains(&part), "{part}: {text}");
+    }
+    assert!(!text.contains("image"), "there is none: {text}");
+}
+
+#[test]
+fn an_app_that_served_and_then_keeps_failing_is_not_said_to_be_in_the_wrong_place() {
+    let folder = Folder::new("served");
+    let port = free_port();
+    folder.file(
+        "once.py",
+        &format!("import os\nif os.path.exists('used'): raise SystemExit(7)\nopen('used', 'w')\n{SERVER}"),
+    );
+    let text = manifest(port, "").replace("server.py", "once.py");
+    let mut running = start("served-log", &folder, &text, &["--workers", "1"]);
+    until_answer(port);
+    get(port, "/exit");
+    assert_eq!(running.ended(), 7, "{}", running.text());
+    let text = running.text();
+    assert!(text.contains("`python3 once.py` can't be kept running (exit code 7)"), "{text}");
+    assert!(!text.contains("-C DIRECTORY"), "{text}");
+}
+
 #[test]
 fn the_commands_own_exit_code_is_passed_on() {
     let folder = Folder::new("code");
@@ -72,6 +117,12 @@ fn the_commands_own_exit_code_is_passed_on() {
     let text = manifest(port, "").replace("[python3, server.py]", "[no-such-program]");
     let mut running = start("code-log", &folder, &text, &["--workers", "1"]);
     assert_eq!(running.ended(), 127, "{}", running.text());
+    let text = running.text();
+    assert!(text.contains("no-such-program: not found in PATH (") && !text.contains("image"), "{text}");
+
+    let done = manifest(port, "").replace("[python3, server.py]", "['true']");
+    let mut running = start("done-log", &folder, &done, &["--workers", "1"]);
+    assert_eq!(running.ended(), 1, "it was to serve: {}", running.text());
 }
 
 #[test]
@@ -113,6 +164,8 @@ fn wrong_input_is_told() {
         (&["run", &file], "2 WorkerApps (hello, other): name one with --app"),
         (&["run", &file, "--app", "x"], "--app x"),
         (&["run", &file, "--app", "hello", "--supervisor", "/nowhere"], "/nowhere"),
+        (&["run", &file, "--app", "hello", "-C", "/nowhere"], "-C /nowhere: No such file or directory"),
+        (&["run", &file, "--app", "hello", "-C", &file], "Not a directory"),
     ] {
         let output = said(arguments);
         assert_eq!(output.status.code(), Some(1));

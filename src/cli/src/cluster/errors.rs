@@ -16,7 +16,8 @@ impl Cluster {
             kube::Error::Api(status) if status.code == 403 => Error::Forbidden { what, why: status.message },
             kube::Error::Api(status) => Error::Api { what, why: words(*status) },
             kube::Error::Service(_) | kube::Error::HyperError(_) => {
-                Error::Unreachable { server: self.server.clone(), why: innermost(&error) }
+                let (server, origin) = (self.server.clone(), self.origin.clone());
+                Error::Unreachable { server, origin, why: innermost(&error) }
             }
             error => Error::Api { what, why: innermost(&error) },
         }

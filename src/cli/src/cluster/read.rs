@@ -89,6 +89,9 @@ impl Cluster {
 
     /// The app with this name.
     pub(crate) async fn app(&self, name: &str) -> Result<WorkerApp, Error> {
+        if self.scope == Scope::All {
+            return Err(Error::NameEverywhere { name: name.to_owned() });
+        }
         if let Some(app) = self.get(&self.namespace, name).await? {
             return Ok(app);
         }
@@ -117,13 +120,17 @@ impl Cluster {
         Ok(apps)
     }
 
-    /// The named app, or all of them.
+    /// The named app, or all of them; there may be none.
     pub(crate) async fn selected(&self, name: Option<&str>) -> Result<Vec<WorkerApp>, Error> {
-        let apps = match name {
-            Some(name) => vec![self.app(name).await?],
-            None => self.apps().await?,
-        };
-        if apps.is_empty() { Err(Error::NoApps { place: self.scope.words() }) } else { Ok(apps) }
+        match name {
+            Some(name) => Ok(vec![self.app(name).await?]),
+            None => self.apps().await,
+        }
+    }
+
+    /// What is said where there is no app.
+    pub(crate) fn no_apps(&self) -> String {
+        format!("there is no WorkerApp in {}", self.scope.words())
     }
 
     /// An app and everything that stands for it.

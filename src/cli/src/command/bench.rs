@@ -131,9 +131,9 @@ pub(crate) async fn run(arguments: &Arguments, place: &Place) -> Result<ExitCode
         Provenance::here("kubectl-workerapp", env!("CARGO_PKG_VERSION"), Some(campaign.seed));
     provenance.versions.extend(found.versions.clone());
     for target in &found.targets {
-        output::note(&format!("{}: {}", target.name, target.urls.join(" ")));
+        output::note(&target.told());
     }
-    output::note(&format!("{} runs, seed {}", campaign.turns().len(), campaign.seed));
+    output::note(&format!("{}, seed {}", output::counted(campaign.turns().len(), "run"), campaign.seed));
 
     let results = match (&found.cluster, arguments.job.in_cluster) {
         (Some(cluster), true) => {

@@ -9,11 +9,12 @@ use k8s_openapi::api::{
     apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler, core::v1::Service,
     networking::v1::NetworkPolicy, policy::v1::PodDisruptionBudget,
 };
+use k8s_openapi::jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _, core::ApiResource};
 use serde::Serialize;
 use serde_json::{Value, json};
 use workerapp_api::{WorkerApp, names};
-use workerapp_plan::{Facts, PodMonitor, ScaledObject};
+use workerapp_plan::{Facts, PodMonitor, ScaledObject, burst};
 
 use super::input::Input;
 use crate::{
@@ -47,6 +48,9 @@ pub(crate) async fn run(arguments: &Arguments, place: &Place) -> Result<ExitCode
     let mut text = String::new();
     for mut app in apps {
         let namespace = app.namespace().unwrap_or_else(|| cluster.namespace.clone());
+        if let Some(asked) = place.namespace.as_ref().filter(|asked| **asked != namespace) {
+            return Err(Error::OtherNamespace { name: app.name_any(), namespace, asked: asked.clone() });
+        }
         app.metadata.namespace = Some(namespace);
         for change in Box::pin(changes(&cluster, &app, &arguments.input)).await? {
             text += &change.text(arguments.color.wanted())?;
@@ -74,7 +78,10 @@ async fn changes(cluster: &Cluster, app: &WorkerApp, input: &Input) -> Result<Ve
     let (namespace, name) = (app.namespace().unwrap_or_default(), app.name_any());
     let live = cluster.app_in(&namespace, &name).await?;
     let stored = cluster.try_store(&namespace, &merged(app, live.as_ref())).await?;
-    let facts = facts(cluster, &namespace, &name, input).await?;
+    let mut facts = facts(cluster, &namespace, &name, input).await?;
+    let told = live.as_ref().and_then(|live| live.status.as_ref()?.burst.clone());
+    let burst = told.and_then(|burst| burst::running(app, burst, Timestamp::now()));
+    facts.floor = burst.map(|(_, burst)| burst.replicas);
     let plan = workerapp_plan::plan(app, &facts).map_err(manifest::Error::Invalid)?;
 
     let mut changes = vec![Change {
@@ -183,8 +190,14 @@ impl Child<'_> {
                 "controller": true, "blockOwnerDeletion": true,
             }]);
         }
-        let after = self.cluster.try_apply(kind, self.namespace, self.name, &body).await?;
-        Ok(Change { name, before, after: Some(comparable(&after)) })
+        let mut after = comparable(&self.cluster.try_apply(kind, self.namespace, self.name, &body).await?);
+        // A new Service will get other addresses than the trial did.
+        if before.is_none()
+            && let Some(spec) = after["spec"].as_object_mut()
+        {
+            spec.retain(|field, _| !["clusterIP", "clusterIPs"].contains(&field.as_str()));
+        }
+        Ok(Change { name, before, after: Some(after) })
     }
 
     fn owns(&self, live: &Value) -> bool {

@@ -7,6 +7,7 @@ use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt as _, api::LogParams};
 use workerapp_api::names;
+use workerapp_bench::values;
 
 use crate::{
     cluster::{Cluster, Place},
@@ -19,6 +20,7 @@ use crate::{
 pub(crate) const EXAMPLES: &str = "Examples:
   kubectl workerapp logs shop
   kubectl workerapp logs shop -f --tail 20
+  kubectl workerapp logs shop --since 5m
   kubectl workerapp logs shop --worker 2     # needs spec.supervisor.logPrefix: true
   kubectl workerapp logs shop --previous";
 
@@ -39,12 +41,20 @@ pub(crate) struct Arguments {
     /// So many of the last lines of each pod
     #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(i64).range(0..))]
     tail: Option<i64>,
-    /// Of so many of the last seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(1..))]
+    /// What was written so short a time ago, for example 90s or 5m
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
     since: Option<i64>,
     /// Of the containers before their last restart
     #[arg(short, long)]
     previous: bool,
+}
+
+/// Kubernetes knows whole seconds.
+fn seconds(text: &str) -> Result<i64, String> {
+    let duration = values::duration("since", text).map_err(|error| error.to_string())?;
+    let begun = u64::from(duration.subsec_nanos() > 0);
+    let seconds = i64::try_from(duration.as_secs().saturating_add(begun)).unwrap_or(i64::MAX);
+    if seconds > 0 { Ok(seconds) } else { Err("it has to be longer than nothing".into()) }
 }
 
 pub(crate) async fn run(arguments: &Arguments, place: &Place) -> Result<ExitCode, Error> {

@@ -6,7 +6,7 @@ use clap::Args;
 use kube::ResourceExt as _;
 use serde_json::json;
 use workerapp_api::WorkerApp;
-use workerapp_plan::{Plan, workers::Rule};
+use workerapp_plan::{Plan, effective::Amount, workers::Rule};
 
 use super::input::Input;
 use crate::{
@@ -61,7 +61,9 @@ fn value(app: &WorkerApp, plan: &Plan) -> serde_json::Value {
         "workersReason": plan.workers.reason,
         "deployment": replicas(app),
         "service": service(app, plan),
+        "others": others(plan),
         "cpu": cpu(app, plan),
+        "memory": memory(plan),
         "warnings": warnings.collect::<Vec<_>>(),
     })
 }
@@ -83,7 +85,12 @@ fn text(app: &WorkerApp, plan: &Plan) -> String {
         Some(autoscaling) => line("Autoscaler", &autoscaler(autoscaling, plan)),
         None => line("Autoscaler", "none"),
     }
+    let others = others(plan);
+    if !others.is_empty() {
+        line("Besides", &others.join(", "));
+    }
     line("CPU", &cpu(app, plan));
+    line("Memory", &memory(plan));
     for warning in &plan.warnings {
         line("Warning", &warning.to_string());
     }
@@ -95,8 +102,7 @@ fn replicas(app: &WorkerApp) -> String {
         (Some(autoscaling), _) => {
             format!("{} to {} pods", autoscaling.min_replicas.unwrap_or(1), autoscaling.max_replicas)
         }
-        (None, Some(1)) => "1 pod".into(),
-        (None, Some(replicas)) => format!("{replicas} pods"),
+        (None, Some(replicas)) => output::counted(replicas, "pod"),
         (None, None) => "1 pod, and whoever scales it is left alone".into(),
     }
 }
@@ -121,16 +127,28 @@ fn autoscaler(autoscaling: &workerapp_api::AutoscalingSpec, plan: &Plan) -> Stri
     [pods].into_iter().chain(scaling::planned(plan)).collect::<Vec<_>>().join(", ")
 }
 
+/// The kinds of the children that have no line of their own.
+fn others(plan: &Plan) -> Vec<String> {
+    const TOLD: [&str; 4] = ["Deployment", "Service", "HorizontalPodAutoscaler", "ScaledObject"];
+    let children = plan.children.each().into_iter();
+    let others = children.filter(|child| child.object.is_some() && !TOLD.contains(&&*child.kind));
+    others.map(|child| child.kind.into_owned()).collect()
+}
+
+fn amounts(request: Option<&Amount>, limit: Option<&Amount>) -> String {
+    let amount = |amount: Option<&Amount>| {
+        amount.map_or_else(|| "none".to_owned(), |amount| amount.quantity.to_string())
+    };
+    format!("request {}, limit {} per pod", amount(request), amount(limit))
+}
+
+fn memory(plan: &Plan) -> String {
+    amounts(plan.effective.memory_request.as_ref(), plan.effective.memory_limit.as_ref())
+}
+
 /// What one pod and all pods together ask for.
 fn cpu(app: &WorkerApp, plan: &Plan) -> String {
-    let amount = |amount: &Option<workerapp_plan::effective::Amount>| {
-        amount.as_ref().map_or_else(|| "none".to_owned(), |amount| amount.quantity.to_string())
-    };
-    let each = format!(
-        "request {}, limit {} per pod",
-        amount(&plan.effective.cpu_request),
-        amount(&plan.effective.cpu_limit)
-    );
+    let each = amounts(plan.effective.cpu_request.as_ref(), plan.effective.cpu_limit.as_ref());
     let most = app
         .spec
         .autoscaling
@@ -141,6 +159,7 @@ fn cpu(app: &WorkerApp, plan: &Plan) -> String {
             let all = workerapp_api::Quantity::from_milli(
                 request.quantity.milli_ceil().saturating_mul(most.into()),
             );
+            let all = if all.plain() == "1" { "1 CPU".to_owned() } else { format!("{} CPUs", all.plain()) };
             format!("{each}; {most} pods request {all}")
         }
         _ => each,

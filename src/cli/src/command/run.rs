@@ -1,20 +1,19 @@
 //! `run`: an app on this machine, under the supervisor that its pods have, without a cluster.
 
 use std::{
-    io::IsTerminal as _,
     os::unix::process::ExitStatusExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{ExitCode, ExitStatus, Stdio},
     time::Duration,
 };
 
 use clap::{Args, builder::RangedU64ValueParser};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kube::ResourceExt as _;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, BufReader},
     process::{Child, Command},
     signal::unix::{Signal, SignalKind, signal},
+    task::JoinHandle,
 };
 use workerapp_api::{WorkerApp, names};
 
@@ -24,6 +23,7 @@ use crate::{
     local::{
         admin, forward,
         launch::{Choice, Launch, Workers, launch},
+        line::Line,
         program, variables,
     },
     manifest, output,
@@ -39,10 +39,16 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 The command of the manifest runs in the current directory (or that of -C), with the programs of this machine: the image
 isn't used. Ctrl-C lets the workers finish what they have begun; a second one ends them at once. Exit status: the command's
-own if it can't be kept running, else 0.";
+own if it can't be kept running (1 instead of 0), else 0.";
 
 /// How often the line is drawn anew.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often is looked whether the app has listened, until it has. It is restarted at least once after that, before the
+/// supervisor gives up, and within that time there are several looks.
+const GLANCE: Duration = Duration::from_millis(200);
+
+/// How long is waited for what the workers wrote last.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -89,6 +95,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         app.spec.port = port.into();
     }
     let plan = workerapp_plan::plan(&app, &input::facts(None, None)).map_err(manifest::Error::Invalid)?;
+    let directory = directory(arguments.directory.as_deref())?;
     let program = program::find(arguments.supervisor.as_deref())?;
     for port in ports(&app) {
         program::check_free(port, "--port")?;
@@ -113,10 +120,37 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     urls.extend(node_ports(&app).await);
     tell(&app, &launch, &urls, admin_port, arguments);
     let mut signals = Signals::new()?;
-    let mut child = start(&program, &launch, arguments, &line)?;
-    let status = attend(&mut child, &mut signals, admin_port, &line).await?;
+    let (mut child, relays) = start(&program, &launch, &directory, &line)?;
+    let end = attend(&mut child, &mut signals, admin_port, &line).await?;
+    // What was said last says why; a process that was left behind may hold its end open.
+    let _ = tokio::time::timeout(LAST_WORDS, futures::future::join_all(relays)).await;
     line.end();
-    Ok(exit_code(status))
+    if !end.asked {
+        output::note(&format!("error: {}", explain(&end, &launch, &app, &directory)));
+    }
+    Ok(end.exit_code())
+}
+
+/// Where the command runs.
+fn directory(chosen: Option<&Path>) -> Result<PathBuf, Error> {
+    let Some(chosen) = chosen else { return std::env::current_dir().map_err(Error::System) };
+    let found = chosen.canonicalize().and_then(|found| found.read_dir().map(|_| found));
+    found.map_err(|source| Error::Directory { directory: chosen.to_owned(), source })
+}
+
+/// Why the app doesn't run any more, though nobody asked it to end.
+fn explain(end: &End, launch: &Launch, app: &WorkerApp, directory: &Path) -> String {
+    let (command, port, place) = (launch.command.join(" "), app.spec.port, directory.display());
+    let how = match (end.status.code(), end.status.signal()) {
+        (None, Some(signal)) => format!("signal {signal}"),
+        (code, _) => format!("exit code {}", code.unwrap_or_default()),
+    };
+    if end.served {
+        return format!("`{command}` can't be kept running ({how}): nothing listens on port {port} any more");
+    }
+    format!(
+        "`{command}` never listened on port {port} ({how}); it ran in {place}, with this machine's programs and files: -C DIRECTORY (--directory) runs it elsewhere"
+    )
 }
 
 fn choose(apps: Vec<WorkerApp>, wanted: Option<&str>) -> Result<WorkerApp, Error> {
@@ -158,7 +192,12 @@ async fn node_ports(app: &WorkerApp) -> Vec<String> {
 }
 
 fn tell(app: &WorkerApp, launch: &Launch, urls: &[String], admin_port: u16, arguments: &Arguments) {
-    output::note(&format!("{}: {} workers ({})", app.name_any(), launch.workers, launch.reason));
+    output::note(&format!(
+        "{}: {} ({})",
+        app.name_any(),
+        output::counted(launch.workers, "worker"),
+        launch.reason
+    ));
     output::note(&format!("  {}", urls.join("  ")));
     output::note(&format!("  supervisor: http://localhost:{admin_port}/status  /metrics"));
     if let (Some(there), None) = (&app.spec.working_dir, &arguments.directory) {
@@ -172,33 +211,33 @@ fn tell(app: &WorkerApp, launch: &Launch, urls: &[String], admin_port: u16, argu
 }
 
 fn start(
-    program: &std::path::Path,
+    program: &Path,
     launch: &Launch,
-    arguments: &Arguments,
+    directory: &Path,
     line: &Line,
-) -> Result<Child, Error> {
+) -> Result<(Child, Vec<JoinHandle<()>>), Error> {
     let mut command = Command::new(program);
     command
         .args(&launch.arguments)
         .envs(launch.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(directory)
         .stdin(Stdio::null())
         // Of its own, so that Ctrl-C comes from here alone, once.
         .process_group(0);
-    if let Some(directory) = &arguments.directory {
-        command.current_dir(directory);
-    }
     if line.shown() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
     let mut child = command.spawn().map_err(|source| Error::Start { program: program.to_owned(), source })?;
     // What the workers write goes above the line.
-    if let Some(out) = child.stdout.take() {
-        tokio::spawn(relay(out, line.clone(), |text| output::print(text).unwrap_or_default()));
-    }
-    if let Some(out) = child.stderr.take() {
-        tokio::spawn(relay(out, line.clone(), |text| output::note(text.trim_end_matches('\n'))));
-    }
-    Ok(child)
+    let out = child
+        .stdout
+        .take()
+        .map(|out| tokio::spawn(relay(out, line.clone(), |text| output::print(text).unwrap_or_default())));
+    let err = child
+        .stderr
+        .take()
+        .map(|err| tokio::spawn(relay(err, line.clone(), |text| output::note(text.trim_end_matches('\n')))));
+    Ok((child, out.into_iter().chain(err).collect()))
 }
 
 async fn relay(from: impl AsyncRead + Unpin, line: Line, write: fn(&str)) {
@@ -242,13 +281,15 @@ async fn attend(
     signals: &mut Signals,
     admin_port: u16,
     line: &Line,
-) -> Result<ExitStatus, Error> {
+) -> Result<End, Error> {
     let mut before: Option<Account> = None;
-    let mut asked = 0;
-    let mut ticks = tokio::time::interval(LOOK);
+    let (mut asked, mut served) = (0, false);
+    let (mut ticks, mut glances) = (tokio::time::interval(LOOK), tokio::time::interval(GLANCE));
     loop {
         tokio::select! {
-            status = child.wait() => return status.map_err(Error::System),
+            status = child.wait() => {
+                return Ok(End { status: status.map_err(Error::System)?, asked: asked > 0, served });
+            }
             () = signals.next() => {
                 asked += 1;
                 let how = if asked == 1 { rustix::process::Signal::TERM } else { rustix::process::Signal::KILL };
@@ -261,6 +302,9 @@ async fn attend(
                     let _ = rustix::process::kill_process(pid, how);
                 }
             }
+            _ = glances.tick(), if !served => {
+                served = admin::account(admin_port).await.is_some_and(|now| now.has_served());
+            }
             _ = ticks.tick(), if line.shown() => {
                 let now = admin::account(admin_port).await;
                 if let Some(now) = &now {
@@ -272,49 +316,21 @@ async fn attend(
     }
 }
 
-fn exit_code(status: ExitStatus) -> ExitCode {
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
-    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+/// How it ended.
+struct End {
+    status: ExitStatus,
+    /// This program was asked to end.
+    asked: bool,
+    /// Something listened once.
+    served: bool,
 }
 
-/// The line at the bottom of a terminal; nothing elsewhere.
-#[derive(Clone)]
-struct Line(Option<ProgressBar>);
-
-impl Line {
-    fn new(quiet: bool) -> Self {
-        if quiet || !std::io::stderr().is_terminal() {
-            return Self(None);
-        }
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
-            bar.set_style(style);
-        }
-        Self(Some(bar))
-    }
-
-    fn shown(&self) -> bool {
-        self.0.is_some()
-    }
-
-    fn set(&self, text: String) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(text);
-            bar.tick();
-        }
-    }
-
-    fn above(&self, write: impl FnOnce()) {
-        match &self.0 {
-            Some(bar) => bar.suspend(write),
-            None => write(),
-        }
-    }
-
-    fn end(&self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
+impl End {
+    fn exit_code(&self) -> ExitCode {
+        let code = self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or_default());
+        // The command may call it a success that it has ended; it was to serve.
+        let code = if code == 0 && !self.asked { 1 } else { code };
+        ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
     }
 }
 

@@ -7,7 +7,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
-    cluster::{Cluster, Place},
+    cluster::{Cluster, Place, Scope},
     error::Error,
     output::{self, Color, Format},
     view::status::Status,
@@ -70,6 +70,9 @@ pub(crate) async fn run(arguments: &Arguments, place: &Place) -> Result<ExitCode
 
 async fn look(cluster: &Cluster, arguments: &Arguments) -> Result<String, Error> {
     let apps = cluster.selected(arguments.name.as_deref()).await?;
+    if apps.is_empty() {
+        output::note(&cluster.no_apps());
+    }
     let nodes = cluster.nodes().await?;
     let looks: Vec<_> = stream::iter(apps.into_iter().map(|app| cluster.look(app, nodes.clone())))
         .buffered(AT_ONCE)
@@ -80,7 +83,14 @@ async fn look(cluster: &Cluster, arguments: &Arguments) -> Result<String, Error>
     let colors = arguments.color.wanted();
     match arguments.output.unwrap_or_default() {
         format @ (Format::Text | Format::Wide) => {
-            Ok(all.iter().map(|one| one.text(colors, format == Format::Wide)).collect::<Vec<_>>().join("\n"))
+            let text = |one: &Status| {
+                let place = match cluster.scope {
+                    Scope::All => format!("Namespace {}\n", one.namespace),
+                    Scope::Namespace(_) => String::new(),
+                };
+                place + &one.text(colors, format == Format::Wide)
+            };
+            Ok(all.iter().map(text).collect::<Vec<_>>().join("\n"))
         }
         Format::Name => Ok(output::lines(all.iter().flat_map(|one| one.app.names()))),
         format if arguments.name.is_some() => output::structured(format, &all.first()),

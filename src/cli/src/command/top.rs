@@ -3,11 +3,10 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
-use kube::ResourceExt as _;
 use workerapp_api::WorkerApp;
 
 use crate::{
-    cluster::{Cluster, Place},
+    cluster::{Cluster, Place, Scope},
     error::Error,
     look::SeenPod,
     output::{self, Format},
@@ -21,7 +20,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   kubectl workerapp top -A -o json
 
 CPU in thousandths of a CPU (1000m is one), LOOP: the part of the time in which Node's event loop is busy,
-THROTTLED: the part of the CPU limit's periods in which the pod had to wait.";
+THROTTLED: the part of the CPU limit's periods in which the pod had to wait. -: not known, for instance of programs
+other than Node, or before a worker's first request.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -42,6 +42,9 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: &Arguments, place: &Place) -> Result<ExitCode, Error> {
     let cluster = place.connect().await?;
     let apps = cluster.selected(arguments.name.as_deref()).await?;
+    if apps.is_empty() {
+        output::note(&cluster.no_apps());
+    }
     let mut before = all(&cluster, &apps).await?;
     loop {
         tokio::select! {
@@ -51,18 +54,19 @@ pub(crate) async fn run(arguments: &Arguments, place: &Place) -> Result<ExitCode
         let after = all(&cluster, &apps).await?;
         let (mut rows, mut silent) = (Vec::new(), Vec::new());
         for ((app, before), after) in apps.iter().zip(&before).zip(&after) {
-            let (found, dumb) = top::rows(&app.name_any(), before, after);
+            let (found, dumb) = top::rows(app, before, after);
             rows.extend(found);
             silent.extend(dumb);
         }
         for line in silent {
             output::note(&line);
         }
-        if rows.is_empty() {
-            return Err(nothing(&apps));
+        if rows.is_empty() && !apps.is_empty() {
+            let pods = after.iter().any(|pods| !pods.is_empty());
+            return Err(nothing(&apps, pods));
         }
         let text = match arguments.output.unwrap_or_default() {
-            Format::Text | Format::Wide => top::text(&rows),
+            Format::Text | Format::Wide => top::text(&rows, cluster.scope == Scope::All),
             Format::Name => output::lines(rows.iter().map(|row| format!("{}/{}", row.pod, row.worker))),
             format => output::structured(format, &rows)?,
         };
@@ -75,9 +79,10 @@ pub(crate) async fn run(arguments: &Arguments, place: &Place) -> Result<ExitCode
     }
 }
 
-fn nothing(apps: &[WorkerApp]) -> Error {
+fn nothing(apps: &[WorkerApp], pods: bool) -> Error {
     let names: Vec<_> = apps.iter().map(kube::ResourceExt::name_any).collect();
-    Error::NoPods { name: names.join(", ") }
+    let name = names.join(", ");
+    if pods { Error::NoWorkers { name } } else { Error::NoPods { name } }
 }
 
 async fn all(cluster: &Cluster, apps: &[WorkerApp]) -> Result<Vec<Vec<SeenPod>>, Error> {

@@ -1,14 +1,14 @@
 //! A plan → the supervisor's command line on this machine.
 //!
-//! It is the container's own, with three differences: the supervisor's path, no lame duck (there are no endpoints to leave), and a
-//! worker for each CPU where the manifest doesn't say how many.
+//! It is the container's own, with four differences: the supervisor's path, no lame duck (there are no endpoints to leave), a
+//! worker for each CPU where the manifest doesn't say how many, and the first worker alone until it listens.
 
 use k8s_openapi::api::core::v1::Container;
 use workerapp_api::{WorkerApp, names};
 use workerapp_plan::{Plan, workers::Rule};
 
 use super::variables::{Given, expand, resolved};
-use crate::error::Error;
+use crate::{error::Error, output::counted};
 
 /// How many workers run here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) enum Workers {
 pub(crate) struct Launch {
     /// The supervisor's arguments, with the app's command at their end.
     pub(crate) arguments: Vec<String>,
+    /// The app's command.
+    pub(crate) command: Vec<String>,
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) workers: u32,
     /// Why so many.
@@ -70,12 +72,16 @@ pub(crate) fn launch(app: &WorkerApp, plan: &Plan, choice: &Choice) -> Result<La
     if !arguments.iter().any(|flag| flag.starts_with("--log-prefix=")) {
         arguments.insert(0, "--log-prefix=on".to_owned());
     }
-    arguments.extend(container.args.into_iter().flatten().map(|word| expand(&word, &environment)));
-    Ok(Launch { arguments, environment, workers, reason })
+    // Somebody sits before it: a command that fails is told once, not once for each worker and try.
+    arguments.insert(0, "--canary=on".to_owned());
+    let command: Vec<String> =
+        container.args.into_iter().flatten().map(|word| expand(&word, &environment)).collect();
+    arguments.extend(command.iter().cloned());
+    Ok(Launch { arguments, command, environment, workers, reason })
 }
 
 fn workers(plan: &Plan, choice: &Choice) -> (u32, String) {
-    let machine = || (choice.cpus, format!("this machine has {} CPUs", choice.cpus));
+    let machine = || (choice.cpus, format!("this machine has {}", counted(choice.cpus, "CPU")));
     match choice.workers {
         Workers::Count(count) => (count, "--workers".to_owned()),
         Workers::Machine => machine(),
@@ -127,6 +133,7 @@ mod tests {
             "--lame-duck=0 ",
             "--grace=30 ",
             "--log-prefix=on ",
+            "--canary=on ",
         ] {
             assert!(line.contains(part), "{part}: {line}");
         }

@@ -120,7 +120,9 @@ pub(crate) fn text(results: &[Answer], colors: bool) -> String {
                 "warning" => "!",
                 _ => "×",
             };
-            vec![mark.to_owned(), result.code.to_owned(), result.title.to_owned(), result.seen.clone()]
+            // One finding stands in the row itself, several below it.
+            let seen = if result.seen.contains('\n') { "" } else { &result.seen };
+            vec![mark.to_owned(), result.code.to_owned(), result.title.to_owned(), seen.to_owned()]
         })
         .collect();
     let table = output::table(&[], &rows);
@@ -134,13 +136,20 @@ pub(crate) fn text(results: &[Answer], colors: bool) -> String {
         };
         let plain = color.is_empty() || !colors;
         lines.push(if plain { line.to_owned() } else { format!("{color}{line}{PLAIN}") });
+        if result.seen.contains('\n') {
+            lines.extend(result.seen.lines().map(|line| format!("    - {line}")));
+        }
         if let Some(remedy) = &result.remedy {
             lines.extend([format!("    remedy: {remedy}"), format!("    see {}", result.docs)]);
         }
     }
     let count = |state| results.iter().filter(|result| result.state == state).count();
     let (ok, warnings, failed) = (count("ok"), count("warning"), count("failed"));
-    lines.push(format!("{} checks: {ok} ok, {warnings} warnings, {failed} failed", results.len()));
+    lines.push(format!(
+        "{}: {ok} ok, {}, {failed} failed",
+        output::counted(results.len(), "check"),
+        output::counted(warnings, "warning")
+    ));
     output::lines(lines)
 }
 
@@ -160,14 +169,14 @@ fn unread(why: &str) -> Finding {
     Finding::Failure { seen: why.to_owned(), remedy: "see the checks above".to_owned() }
 }
 
-/// `word a, b and 3 more`.
+/// A line each, and how many more there are.
 fn some(items: &[String]) -> String {
     const MOST: usize = 5;
-    let shown = items.iter().take(MOST).cloned().collect::<Vec<_>>().join("; ");
-    match items.len().checked_sub(MOST) {
-        Some(more) if more > 0 => format!("{shown}; and {more} more"),
-        _ => shown,
+    let mut lines: Vec<_> = items.iter().take(MOST).cloned().collect();
+    if let Some(more) = items.len().checked_sub(MOST).filter(|more| *more > 0) {
+        lines.push(format!("and {more} more"));
     }
+    lines.join("\n")
 }
 
 #[cfg(test)]

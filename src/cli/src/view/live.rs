@@ -1,6 +1,9 @@
 //! The line that `run` shows.
 
-use crate::supervisor::{Account, bytes, rates, requests_per_second};
+use crate::{
+    output::counted,
+    supervisor::{Account, bytes, rates, requests_per_second},
+};
 
 /// What goes on, from this look and the one before.
 pub(crate) fn line(before: Option<&Account>, now: &Account) -> String {
@@ -9,14 +12,14 @@ pub(crate) fn line(before: Option<&Account>, now: &Account) -> String {
         now.processes.iter().filter_map(|process| rates(before, now, process.id).cpu).sum::<f64>()
     });
     let resident = now.processes.iter().map(|process| process.resident_bytes).sum();
-    let mut words = vec![format!("{}/{} workers", now.listening(), now.workers)];
+    let mut words = vec![format!("{}/{}", now.listening(), counted(now.workers, "worker"))];
     // Only Node counts its requests.
     words.extend(rate.map(|rate| format!("{rate:.0} req/s")));
     words.extend(now.in_flight().map(|count| format!("{count} in flight")));
-    words.push(format!("{} connections", now.connections()));
+    words.push(counted(now.connections(), "connection"));
     words.extend(cpu.map(|cpu| format!("{cpu:.2} CPUs")));
     words.push(bytes(resident));
-    words.push(format!("{} restarts", now.restarts()));
+    words.push(counted(now.restarts(), "restart"));
     let state = match () {
         () if now.stopping => "stopping",
         () if now.ready => "ready",

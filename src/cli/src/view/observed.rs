@@ -86,12 +86,13 @@ fn pod(first: &Seen, measured: &Seen, last: &Seen, pod: &SeenPod, seconds: f64) 
         restarts(&pod.look.pod).saturating_sub(earlier.map_or(0, |earlier| restarts(&earlier.look.pod)));
     let since_first = account(earlier).zip(now);
     let workers = since_first.map_or(0, |(before, now)| now.restarts().saturating_sub(before.restarts()));
-    let since_measured = account(warm).zip(now);
+    let since_first_whole = since_first.filter(|(before, now)| is_whole(before, now));
+    let since_measured = account(warm).zip(now).filter(|(before, now)| is_whole(before, now));
     Pod {
         node: pod.look.pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
         restarts: containers + workers,
         probe_failures: unhealthy(&last.events, &name).saturating_sub(unhealthy(&first.events, &name)),
-        requests: since_first.and_then(|(before, now)| {
+        requests: since_first_whole.and_then(|(before, now)| {
             Some(now.requests()?.saturating_sub(before.requests().unwrap_or_default()))
         }),
         used_cores: since_measured
@@ -99,6 +100,11 @@ fn pod(first: &Seen, measured: &Seen, last: &Seen, pod: &SeenPod, seconds: f64) 
         throttled_percent: throttled,
         name,
     }
+}
+
+/// Whether what the processes have counted since `before` is all there was: one that was replaced took its counts with it.
+fn is_whole(before: &Account, now: &Account) -> bool {
+    before.processes.iter().all(|was| now.processes.iter().any(|is| is.id == was.id && is.pid == was.pid))
 }
 
 fn account(seen: Option<&SeenPod>) -> Option<&Account> {
@@ -265,6 +271,18 @@ mod tests {
         let pod = &found.pods.unwrap()[0];
         assert_eq!((pod.restarts, pod.requests, pod.throttled_percent), (1, Some(1500), Some(0.0)));
         assert!((found.cpu.unwrap().used_cores - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_worker_that_was_replaced_took_its_counts_with_it() {
+        let begin = Instant::now();
+        let at = |seconds, pod| seen(begin + Duration::from_secs(seconds), vec![pod], 0);
+        let first = at(0, pod("a", 0, 0, 100, 1.0, (0.0, 0.0)));
+        let mut successor = pod("a", 0, 1, 7, 0.1, (100.0, 0.0));
+        successor.look.account.as_mut().unwrap().processes[0].pid = Some(9);
+        let found = between(&first, &first, &at(10, successor), Vec::new());
+        let pod = &found.pods.unwrap()[0];
+        assert_eq!((pod.restarts, pod.requests, pod.used_cores, found.cpu), (1, None, None, None));
     }
 
     #[test]

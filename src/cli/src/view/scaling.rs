@@ -9,6 +9,8 @@ use k8s_openapi::{
 use workerapp_api::Quantity;
 use workerapp_plan::Plan;
 
+use crate::output::counted;
+
 /// Whether a condition of an autoscaler holds, and its reason.
 pub(crate) fn condition(autoscaler: &HorizontalPodAutoscaler, type_: &str) -> Option<(bool, String)> {
     let conditions = autoscaler.status.as_ref()?.conditions.as_ref()?;
@@ -34,7 +36,7 @@ pub(crate) fn now(autoscaler: &HorizontalPodAutoscaler) -> String {
         .collect();
     let least = spec.min_replicas.unwrap_or(1);
     let pods = status.current_replicas.unwrap_or_default();
-    words.push(format!("{pods} pods ({least} to {})", spec.max_replicas));
+    words.push(format!("{} ({least} to {})", counted(pods, "pod"), spec.max_replicas));
     if pods != status.desired_replicas {
         words.push(format!("{} wanted", status.desired_replicas));
     }
@@ -43,6 +45,13 @@ pub(crate) fn now(autoscaler: &HorizontalPodAutoscaler) -> String {
 
 /// `cpu 50 % of the request, requests in flight 20 per pod`, or the triggers of KEDA.
 pub(crate) fn planned(plan: &Plan) -> Vec<String> {
+    let bursts = plan.bursts.as_ref().map(|bursts| {
+        format!("bursts above {} % of a target, for {} s", bursts.threshold_percent, bursts.hold_seconds)
+    });
+    targets(plan).into_iter().chain(bursts).collect()
+}
+
+fn targets(plan: &Plan) -> Vec<String> {
     if let Some(scaled) = &plan.children.scaled_object {
         let triggers = scaled.spec.triggers.iter();
         let words = triggers.map(|trigger| match &trigger.name {
@@ -100,7 +109,25 @@ fn amount(percent: Option<i32>, value: Option<&KubeQuantity>) -> Option<String> 
 mod tests {
     use serde_json::json;
 
-    use super::now;
+    use super::{now, planned};
+
+    #[test]
+    fn bursts_are_told_with_the_numbers_that_hold() {
+        let plan = |burst: serde_json::Value| {
+            let autoscaling = json!({"maxReplicas": 4, "inFlight": {"averageValue": 20}, "burst": burst});
+            let app = serde_json::from_value(json!({
+                "apiVersion": "workerapp.dev/v1alpha1", "kind": "WorkerApp", "metadata": {"name": "shop"},
+                "spec": {"image": "i", "command": ["c"], "port": 3000, "autoscaling": autoscaling},
+            }))
+            .unwrap();
+            workerapp_plan::plan(&app, &workerapp_plan::Facts::default()).unwrap()
+        };
+        assert_eq!(
+            planned(&plan(json!({}))),
+            ["requests in flight 20 per pod", "bursts above 150 % of a target, for 60 s"]
+        );
+        assert_eq!(planned(&plan(json!(null))), ["requests in flight 20 per pod"]);
+    }
 
     #[test]
     fn metrics_of_the_workers_are_told_as_numbers() {

@@ -9,6 +9,7 @@ use k8s_openapi::{
 use kube::ResourceExt as _;
 use serde::Serialize;
 use workerapp_api::{Condition, ConditionStatus, WorkerApp, condition::ConditionType, names};
+use workerapp_plan::burst;
 
 use super::{
     place, scaling,
@@ -50,7 +51,7 @@ impl Status {
     pub(crate) fn of(look: &Look, now: Timestamp) -> Self {
         let urls = urls(look);
         let mut children = vec![deployment(look, now)];
-        children.extend(autoscaler(look));
+        children.extend(autoscaler(look, now));
         children.push(service(look, &urls));
         let status = look.app.status.clone().unwrap_or_default();
         Self {
@@ -223,7 +224,7 @@ fn pod_state(pod: &Pod) -> (Health, String) {
 }
 
 fn worker(process: &Process) -> Branch {
-    let mut words = vec![format!("{} connections", process.connections), bytes(process.resident_bytes)];
+    let mut words = vec![output::counted(process.connections, "connection"), bytes(process.resident_bytes)];
     if process.restarts() > 0 {
         let causes = process.restarts.iter().filter(|(_, count)| **count > 0);
         let causes: Vec<_> = causes.map(|(cause, count)| format!("{cause} {count}")).collect();
@@ -240,7 +241,20 @@ fn worker(process: &Process) -> Branch {
     }
 }
 
-fn autoscaler(look: &Look) -> Option<Branch> {
+/// With the burst that runs.
+fn autoscaler(look: &Look, now: Timestamp) -> Option<Branch> {
+    let mut branch = scaler(look)?;
+    let told = look.app.status.as_ref().and_then(|status| status.burst.clone());
+    if let Some((end, burst)) = told.and_then(|burst| burst::running(&look.app, burst, now)) {
+        let left = age(since(end, now));
+        let words = format!("burst, {left} more: at least {} pods ({})", burst.replicas, burst.reason);
+        branch.detail =
+            [branch.detail, words].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
+    }
+    Some(branch)
+}
+
+fn scaler(look: &Look) -> Option<Branch> {
     look.app.spec.autoscaling.as_ref()?;
     let base =
         Branch { kind: "HorizontalPodAutoscaler".into(), name: look.app.name_any(), ..Branch::default() };

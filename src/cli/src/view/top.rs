@@ -2,6 +2,7 @@
 
 use kube::ResourceExt as _;
 use serde::Serialize;
+use workerapp_api::WorkerApp;
 
 use crate::{
     look::SeenPod,
@@ -13,6 +14,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Row {
+    pub(crate) namespace: String,
     pub(crate) app: String,
     pub(crate) pod: String,
     pub(crate) worker: u32,
@@ -36,7 +38,7 @@ pub(crate) struct Row {
 }
 
 /// The workers of an app's pods, from two looks at them; and the pods that say nothing, with the reason.
-pub(crate) fn rows(app: &str, before: &[SeenPod], after: &[SeenPod]) -> (Vec<Row>, Vec<String>) {
+pub(crate) fn rows(app: &WorkerApp, before: &[SeenPod], after: &[SeenPod]) -> (Vec<Row>, Vec<String>) {
     let (mut rows, mut silent) = (Vec::new(), Vec::new());
     for seen in after {
         let pod = seen.look.pod.name_any();
@@ -56,7 +58,7 @@ pub(crate) fn rows(app: &str, before: &[SeenPod], after: &[SeenPod]) -> (Vec<Row
 }
 
 fn of_pod<'a>(
-    app: &'a str,
+    app: &'a WorkerApp,
     pod: &'a str,
     before: Option<&'a Account>,
     after: &'a Account,
@@ -65,7 +67,8 @@ fn of_pod<'a>(
     after.processes.iter().map(move |process| {
         let rates = before.map(|before| rates(before, after, process.id)).unwrap_or_default();
         Row {
-            app: app.to_owned(),
+            namespace: app.namespace().unwrap_or_default(),
+            app: app.name_any(),
             pod: pod.to_owned(),
             worker: process.id,
             state: process.state.clone(),
@@ -82,9 +85,10 @@ fn of_pod<'a>(
     })
 }
 
-/// For people.
-pub(crate) fn text(rows: &[Row]) -> String {
+/// For people; with a column of namespaces where `everywhere` was looked.
+pub(crate) fn text(rows: &[Row], everywhere: bool) -> String {
     let head = [
+        "NAMESPACE",
         "POD",
         "WORKER",
         "STATE",
@@ -102,6 +106,7 @@ pub(crate) fn text(rows: &[Row]) -> String {
         |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{:.0}%", share * 100.0));
     let row = |row: &Row| {
         vec![
+            row.namespace.clone(),
             row.pod.clone(),
             row.worker.to_string(),
             row.state.clone(),
@@ -116,7 +121,9 @@ pub(crate) fn text(rows: &[Row]) -> String {
             percent(row.throttled),
         ]
     };
-    output::table(&head, &rows.iter().map(row).collect::<Vec<_>>())
+    let first = usize::from(!everywhere);
+    let rows: Vec<_> = rows.iter().map(|one| row(one).split_off(first)).collect();
+    output::table(&head[first..], &rows)
 }
 
 /// The sum of a metric's samples in a page of Prometheus text; `None` if it has none.
@@ -162,11 +169,18 @@ mod tests {
         SeenPod { look, periods: Some((10.0 * uptime, uptime)) }
     }
 
+    fn shop() -> WorkerApp {
+        let mut app = WorkerApp::new("shop", workerapp_api::WorkerAppSpec::default());
+        app.metadata.namespace = Some("team-b".into());
+        app
+    }
+
     #[test]
     fn a_worker_is_one_row_of_rates() {
-        let (rows, silent) = rows("shop", &[seen(1.0, 1.0, 10)], &[seen(2.0, 1.25, 210)]);
+        let (rows, silent) = rows(&shop(), &[seen(1.0, 1.0, 10)], &[seen(2.0, 1.25, 210)]);
         assert!(silent.is_empty());
-        let text = text(&rows);
+        assert!(text(&rows, true).lines().nth(1).unwrap().starts_with("team-b     shop-a "), "{rows:?}");
+        let text = text(&rows, false);
         let row: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(
             row,
@@ -178,8 +192,8 @@ mod tests {
     fn a_pod_that_says_nothing_is_told_and_a_new_one_has_no_rates() {
         let mut dumb = seen(1.0, 1.0, 1);
         dumb.look.account = Err("it doesn't run".into());
-        assert_eq!(rows("shop", &[], &[dumb]).1, ["pod shop-a: it doesn't run"]);
-        let (rows, _) = rows("shop", &[], &[seen(1.0, 1.0, 1)]);
+        assert_eq!(rows(&shop(), &[], &[dumb]).1, ["pod shop-a: it doesn't run"]);
+        let (rows, _) = rows(&shop(), &[], &[seen(1.0, 1.0, 1)]);
         assert_eq!((rows[0].cpu, rows[0].throttled), (None, None));
     }
 

@@ -97,6 +97,9 @@ pub(crate) struct LoadFlags {
     /// A new connection for each request
     #[arg(long)]
     close: bool,
+    /// Send a GET once more where its kept connection ended before an answer, as browsers do; else it has failed
+    #[arg(long, conflicts_with = "close")]
+    resend: bool,
     /// Speak HTTP/2; where there is no TLS, by prior knowledge
     #[arg(long)]
     http2: bool,
@@ -148,6 +151,7 @@ pub(crate) struct Settings {
     seed: u64,
     threads: usize,
     keep_alive: bool,
+    resend: bool,
     protocol: Spoken,
     streams: usize,
     trust: Trust,
@@ -210,6 +214,7 @@ impl LoadFlags {
             seed,
             threads: self.threads,
             keep_alive: !self.close,
+            resend: self.resend,
             template: Template {
                 method: self.method.clone(),
                 headers: self.headers.clone(),
@@ -260,8 +265,13 @@ impl LoadFlags {
         if self.http2 {
             words.push(format!("--streams={}", self.streams));
         }
-        let switches =
-            [("even", self.even), ("close", self.close), ("http2", self.http2), ("insecure", self.insecure)];
+        let switches = [
+            ("even", self.even),
+            ("close", self.close),
+            ("resend", self.resend),
+            ("http2", self.http2),
+            ("insecure", self.insecure),
+        ];
         words.extend(switches.iter().filter(|(_, on)| *on).map(|(name, _)| format!("--{name}")));
         words
     }
@@ -315,6 +325,7 @@ impl Settings {
             connections,
             threads: self.threads.min(self.ladder.iter().copied().min().unwrap_or(1)),
             keep_alive: self.keep_alive,
+            resend: self.resend,
             warm_up: self.warm_up,
             duration: self.duration,
             timeout: self.timeout,

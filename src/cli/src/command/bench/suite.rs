@@ -149,7 +149,12 @@ async fn measure(
         let targets = targets_of(ask, apps, cluster, &hosts, arguments).await?;
         let campaign = settings.campaign(&targets)?;
         campaign.check()?;
-        output::note(&format!("{}: {} runs, seed {}", ask.path, campaign.turns().len(), campaign.seed));
+        output::note(&format!(
+            "{}: {}, seed {}",
+            ask.path,
+            output::counted(campaign.turns().len(), "run"),
+            campaign.seed
+        ));
         let results = if arguments.job.in_cluster {
             let words = load.words(campaign.seed, campaign.rounds);
             let task = job::Task { targets: &targets, load: &words, threads: settings.threads() };
@@ -267,9 +272,9 @@ async fn versions(apps: &[WorkerApp], cluster: &Cluster) -> Result<Vec<(String, 
         let status = found.status.clone().unwrap_or_default();
         let digest = pods.iter().find_map(digest).unwrap_or_default();
         let text = format!(
-            "{}{digest}, {} pods, {:?}: {}",
+            "{}{digest}, {}, {:?}: {}",
             found.spec.image,
-            pods.len(),
+            output::counted(pods.len(), "pod"),
             found.spec.runtime.unwrap_or_default(),
             status.workers_reason.unwrap_or_default()
         );

@@ -26,6 +26,15 @@ impl Target {
     pub(crate) fn of_urls(name: &str, urls: Vec<String>) -> Self {
         Self { name: name.to_owned(), urls, service: None }
     }
+
+    /// Its name and where it answers; a URL without a name is told once.
+    pub(crate) fn told(&self) -> String {
+        if self.urls == [self.name.as_str()] {
+            self.name.clone()
+        } else {
+            format!("{}: {}", self.name, self.urls.join(" "))
+        }
+    }
 }
 
 /// All servers, and the cluster that they are in.
@@ -200,5 +209,6 @@ mod tests {
         assert_eq!(named("old=http://a/").name, "old");
         let plain = named("http://a/?q=1");
         assert_eq!((plain.name.as_str(), plain.urls[0].as_str()), ("http://a/?q=1", "http://a/?q=1"));
+        assert_eq!(plain.told(), "http://a/?q=1");
     }
 }

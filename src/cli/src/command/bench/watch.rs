@@ -54,7 +54,7 @@ impl Watch {
         let row = self
             .rows
             .get(turn.row)
-            .map(|connections| format!(", {connections} connections"))
+            .map(|connections| format!(", {}", output::counted(*connections, "connection")))
             .unwrap_or_default();
         format!("run {} of {}: {}{row}, round {}", self.done + 1, self.turns, contender.name, turn.round)
     }

@@ -1,12 +1,14 @@
 //! Checks of the apps.
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use workerapp_api::{ConditionStatus, condition::ConditionType};
+use workerapp_api::{ConditionStatus, condition::ConditionType, names};
 use workerapp_plan::Facts;
 
 use super::{Evidence, Finding, some, unread};
 use crate::{
     look::Look,
+    output::counted,
     view::{
         scaling,
         status::{condition, paused},
@@ -20,7 +22,7 @@ fn named(look: &Look) -> String {
 }
 
 /// Asks each app; `ill` says what is wrong with one.
-fn each(evidence: &Evidence, well: &str, remedy: &str, ill: impl Fn(&Look) -> Vec<String>) -> Finding {
+fn each(evidence: &Evidence, remedy: &str, ill: impl Fn(&Look) -> Vec<String>) -> Finding {
     let looks = match &evidence.looks {
         Err(why) => return unread(why),
         Ok(looks) if looks.is_empty() => return Finding::Skipped("there are no apps".into()),
@@ -28,7 +30,7 @@ fn each(evidence: &Evidence, well: &str, remedy: &str, ill: impl Fn(&Look) -> Ve
     };
     let found: Vec<_> = looks.iter().flat_map(ill).collect();
     if found.is_empty() {
-        Finding::Well(format!("{} apps{well}", looks.len()))
+        Finding::Well(counted(looks.len(), "app"))
     } else {
         Finding::Failure { seen: some(&found), remedy: remedy.to_owned() }
     }
@@ -44,7 +46,7 @@ fn milder(finding: Finding) -> Finding {
 
 pub(super) fn reconciled(evidence: &Evidence) -> Finding {
     let remedy = "do what the condition's message says; docs/troubleshooting.md explains each reason. No status: does the operator look after this namespace?";
-    each(evidence, "", remedy, |look| {
+    each(evidence, remedy, |look| {
         let wrong = match condition(&look.app, ConditionType::Reconciled) {
             _ if paused(&look.app) => None,
             None => Some("no status".to_owned()),
@@ -63,7 +65,7 @@ pub(super) fn reconciled(evidence: &Evidence) -> Finding {
 pub(super) fn ready(evidence: &Evidence) -> Finding {
     let remedy =
         "kubectl workerapp status APP shows where it hangs; docs/troubleshooting.md explains each reason";
-    each(evidence, "", remedy, |look| {
+    each(evidence, remedy, |look| {
         let (health, state) = crate::view::status::ready(&look.app);
         let message =
             condition(&look.app, ConditionType::Ready).map(|one| one.message.clone()).unwrap_or_default();
@@ -74,12 +76,8 @@ pub(super) fn ready(evidence: &Evidence) -> Finding {
 pub(super) fn supervisors(evidence: &Evidence) -> Finding {
     let remedy =
         "kubectl logs POD -c app; a NetworkPolicy must let the API server reach the admin port (9913)";
-    each(evidence, "", remedy, |look| {
-        let running = |pod: &&crate::look::PodLook| {
-            pod.pod.metadata.deletion_timestamp.is_none()
-                && pod.pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
-        };
-        let silent = look.pods.iter().filter(running).filter_map(|pod| {
+    each(evidence, remedy, |look| {
+        let silent = look.pods.iter().filter(|pod| runs(&pod.pod)).filter_map(|pod| {
             let why = pod.account.as_ref().err()?;
             Some(format!("{}: pod {}: {why}", named(look), pod.pod.name_any()))
         });
@@ -87,9 +85,17 @@ pub(super) fn supervisors(evidence: &Evidence) -> Finding {
     })
 }
 
+/// Whether there is a supervisor to ask: a pod is called running while its container waits to be started again, too.
+fn runs(pod: &Pod) -> bool {
+    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let app = statuses.into_iter().find(|one| one.name == names::CONTAINER_APP);
+    pod.metadata.deletion_timestamp.is_none()
+        && app.and_then(|app| app.state.as_ref()).is_some_and(|state| state.running.is_some())
+}
+
 pub(super) fn sharing(evidence: &Evidence) -> Finding {
     let remedy = "the node's container runtime or kernel refuses what sharing needs (Linux 5.9, no sandbox such as gVisor): choose other nodes with spec.nodeSelector or spec.runtimeClassName";
-    milder(each(evidence, "", remedy, |look| {
+    milder(each(evidence, remedy, |look| {
         let worse = look.pods.iter().filter_map(|pod| {
             let account = pod.account.as_ref().ok()?;
             let detail = account.sharing.detail.as_ref()?;
@@ -101,7 +107,7 @@ pub(super) fn sharing(evidence: &Evidence) -> Finding {
 
 pub(super) fn scaling(evidence: &Evidence) -> Finding {
     let remedy = "kubectl describe hpa APP; it needs metrics-server and a CPU request. At its maximum it can't add pods: raise spec.autoscaling.maxReplicas";
-    milder(each(evidence, "", remedy, |look| {
+    milder(each(evidence, remedy, |look| {
         let Some(autoscaler) = &look.autoscaler else { return Vec::new() };
         let mut wrong = Vec::new();
         if let Some((false, reason)) = scaling::condition(autoscaler, "ScalingActive") {
@@ -123,7 +129,6 @@ pub(super) fn scaling(evidence: &Evidence) -> Finding {
 pub(super) fn warnings(evidence: &Evidence) -> Finding {
     milder(each(
         evidence,
-        "",
         "each says what to change; kubectl workerapp plan FILE tells them before",
         |look| {
             let told = match workerapp_plan::plan(&look.app, &Facts::default()) {

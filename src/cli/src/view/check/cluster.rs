@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 
 use super::{Evidence, Finding, some, unread};
+use crate::output::counted;
 
 /// The oldest Kubernetes that the operator supports.
 const OLDEST: (u32, u32) = (1, 30);
@@ -135,7 +136,7 @@ pub(super) fn nodes(evidence: &Evidence) -> Finding {
     let Some(nodes) = nodes else { return Finding::Skipped("no nodes are seen".into()) };
     let old: Vec<_> = nodes.iter().filter_map(too_old).collect();
     if old.is_empty() {
-        return Finding::Well(format!("{} nodes", nodes.len()));
+        return Finding::Well(counted(nodes.len(), "node"));
     }
     Finding::Warning {
         seen: some(&old),

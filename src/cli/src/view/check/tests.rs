@@ -8,7 +8,10 @@ fn parse<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
 }
 
 fn look() -> Look {
-    let pod = parse(json!({"metadata": {"name": "shop-a"}, "status": {"phase": "Running"}}));
+    let pod = parse(
+        json!({"metadata": {"name": "shop-a"}, "status": {"phase": "Running", "containerStatuses": [
+        {"name": "app", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {}}}]}}),
+    );
     Look {
         app: parse(json!({
             "apiVersion": "workerapp.dev/v1alpha1", "kind": "WorkerApp",
@@ -127,6 +130,28 @@ fn each_check_can_fail() {
         let told = text(&[answer], false);
         assert!(told.contains(&format!("see docs/cli.md#{code}\n")) && told.contains("remedy: "), "{told}");
     }
+}
+
+#[test]
+fn a_supervisor_that_waits_to_be_started_again_is_not_asked() {
+    let mut look = look();
+    look.pods[0].account = Err("refused".into());
+    let state = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    look.pods[0].pod.status.as_mut().unwrap().container_statuses.as_mut().unwrap()[0].state =
+        Some(parse(state));
+    assert_eq!(answer(&Evidence { looks: Ok(vec![look]), ..evidence() }, "supervisors").state, "ok");
+}
+
+#[test]
+fn each_finding_has_a_line_and_the_first_five_are_told() {
+    let mut ill = look();
+    ill.app.status.as_mut().unwrap().conditions[0].status = workerapp_api::ConditionStatus::False;
+    let looks = |count| Ok(vec![ill.clone(); count]);
+    let told = |count| text(&[answer(&Evidence { looks: looks(count), ..evidence() }, "ready")], false);
+    assert!(told(1).lines().next().unwrap().contains("web/shop"), "{}", told(1));
+    let seven = told(7);
+    assert_eq!(seven.matches("\n    - web/shop").count(), 5, "{seven}");
+    assert!(seven.contains("\n    - and 2 more\n"), "{seven}");
 }
 
 #[test]

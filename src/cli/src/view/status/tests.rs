@@ -150,3 +150,18 @@ fn a_pod_is_called_what_kubectl_calls_it() {
         assert_eq!(pod_state(&parse(change)).1, expected);
     }
 }
+
+#[test]
+fn a_burst_that_runs_is_told_with_its_reason_and_what_is_left_of_it() {
+    let mut look = look();
+    let autoscaling = look.app.spec.autoscaling.as_mut().unwrap();
+    autoscaling.burst = Some(workerapp_api::BurstSpec::default());
+    let burst = json!({"replicas": 7, "until": "2026-01-01T00:10:42Z", "reason": "requests in flight 31 per pod, target 10"});
+    look.app.status.as_mut().unwrap().burst = Some(parse(burst));
+    let text = status(&look).text(false, false);
+    let told = "burst, 42s more: at least 7 pods (requests in flight 31 per pod, target 10)";
+    assert!(text.contains(told), "{text}");
+
+    let over = Status::of(&look, "2026-01-01T00:10:42Z".parse().unwrap()).text(false, false);
+    assert!(!over.contains("burst"), "{over}");
+}
