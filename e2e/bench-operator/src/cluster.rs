@@ -15,9 +15,9 @@ use kube::{
 };
 use serde_json::{Value, json};
 use workerapp_api::WorkerApp;
-use workerapp_e2e::{app, cluster};
+use workerapp_e2e::{app, cluster, scrape};
 
-use crate::{arguments::Arguments, scrape::scrape};
+use crate::arguments::Arguments;
 
 /// How many apps are made at the same time.
 const MAKERS: usize = 32;
@@ -91,7 +91,7 @@ impl Cluster {
         let request = http::Request::get("/metrics").body(Vec::new())?;
         let text = self.client.request_text(request).await?;
         let mut counts = BTreeMap::new();
-        for (labels, count) in scrape(&text, "apiserver_request_total") {
+        for (labels, count) in scrape::samples(&text, "apiserver_request_total") {
             let label = |name: &str| labels.get(name).map(String::as_str).unwrap_or_default();
             let resource = match (label("resource"), label("subresource")) {
                 ("workerapps", "status") => "workerapps/status",

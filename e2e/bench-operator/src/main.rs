@@ -8,7 +8,6 @@
 //! - `operator`: the operator as a process: started, asked for its metrics, watched in /proc, ended
 //! - `bare`: the loop that it is compared with
 //! - `settle`, `edits`, `calm`: the parts
-//! - `scrape`: the text of metrics
 //! - `results`: what comes out
 
 mod arguments;
@@ -18,7 +17,6 @@ mod cluster;
 mod edits;
 mod operator;
 mod results;
-mod scrape;
 mod settle;
 
 use std::{
@@ -51,9 +49,6 @@ async fn main() -> Result<()> {
 async fn run(arguments: &Arguments, cluster: &Cluster, results: &mut Results) -> Result<()> {
     let parts = arguments.parts();
     let effort = arguments.effort();
-    if parts.contains(&Part::Settle) {
-        settle::measure(cluster, &effort, results).await?;
-    }
     if parts.contains(&Part::Calm) || parts.contains(&Part::Edits) {
         progress(&format!("{} apps that stand", effort.calm_apps))?;
         let (namespace, mut operator) = settle::standing(cluster, effort.calm_apps).await?;
@@ -68,6 +63,10 @@ async fn run(arguments: &Arguments, cluster: &Cluster, results: &mut Results) ->
     if parts.contains(&Part::Edits) {
         let (fresh, restart) = edits::starts(cluster, &effort).await?;
         results.edits.extend([fresh, restart]);
+    }
+    // Last: the API server makes Services the more slowly the more there are, and what stands stays.
+    if parts.contains(&Part::Settle) {
+        settle::measure(cluster, &effort, results).await?;
     }
     Ok(())
 }

@@ -18,10 +18,10 @@ use tokio::{
 use workerapp_e2e::{
     cluster::VARIABLE,
     operator::{SUPERVISOR_IMAGE, get},
-    procfs,
+    procfs, scrape,
 };
 
-use crate::{cluster::Cluster, scrape::scrape};
+use crate::cluster::Cluster;
 
 /// How often the operator is asked how far it is.
 const LOOK: Duration = Duration::from_millis(20);
@@ -44,7 +44,7 @@ impl Metrics {
         let fits = |labels: &BTreeMap<&str, String>| {
             wanted.iter().all(|(name, value)| labels.get(name).is_some_and(|found| found == value))
         };
-        scrape(&self.0, metric).filter(|(labels, _)| fits(labels)).map(|(_, value)| value).sum()
+        scrape::samples(&self.0, metric).filter(|(labels, _)| fits(labels)).map(|(_, value)| value).sum()
     }
 
     /// Whether it has read the cluster and works.
@@ -67,7 +67,7 @@ impl Metrics {
     /// Writes by kind, whatever became of them.
     pub(crate) fn writes(&self) -> BTreeMap<String, f64> {
         let mut writes = BTreeMap::new();
-        for (labels, count) in scrape(&self.0, "workerapp_operator_writes_total") {
+        for (labels, count) in scrape::samples(&self.0, "workerapp_operator_writes_total") {
             *writes.entry(labels.get("kind").cloned().unwrap_or_default()).or_default() += count;
         }
         writes

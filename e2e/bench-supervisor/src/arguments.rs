@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// Seconds of each measurement
     #[arg(long)]
     pub(crate) seconds: Option<u64>,
+    /// Milliseconds of CPU that the app's handler takes
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) handlers: Vec<u32>,
     /// Decides the order within each round
     #[arg(long)]
     pub(crate) seed: Option<u64>,
@@ -107,6 +110,9 @@ impl Arguments {
             }
         };
         effort.rounds = self.rounds.unwrap_or(effort.rounds).max(1);
+        if !self.handlers.is_empty() {
+            effort.handlers_ms.clone_from(&self.handlers);
+        }
         effort.measurement = self.seconds.map_or(effort.measurement, |n| Duration::from_secs(n.max(1)));
         effort
     }

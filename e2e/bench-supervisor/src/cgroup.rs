@@ -1,4 +1,4 @@
-//! A CPU limit that can be changed, as an in-place resize of a container does it.
+//! What a container is to the scheduler: a group of its own, whose CPU limit can be changed as an in-place resize does it.
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -17,20 +17,27 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Cgroup {
     path: PathBuf,
     v2: bool,
+    limited: bool,
 }
 
 impl Cgroup {
-    /// Where that is allowed and the CPU controller can be had.
-    pub(crate) fn make() -> Result<Self> {
+    /// Where that is allowed and the CPU controller can be had; with so many CPUs, or all there are.
+    pub(crate) fn make(name: &str, cpus: Option<usize>) -> Result<Self> {
         let (v1, v2) = (Path::new("/sys/fs/cgroup/cpu"), Path::new("/sys/fs/cgroup"));
         let (parent, v2) = if v1.exists() { (v1, false) } else { (v2, true) };
         if v2 {
             fs::write(parent.join("cgroup.subtree_control"), "+cpu")
                 .context("the CPU controller can't be had")?;
         }
-        let path = parent.join(format!("bench-supervisor-{}", std::process::id()));
+        let path = parent.join(format!("bench-supervisor-{}-{name}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("can't make {}", path.display()))?;
-        Ok(Self { path, v2 })
+        let cgroup = Self { path, v2, limited: cpus.is_some() };
+        cpus.map_or(Ok(()), |cpus| cgroup.set_cpus(cpus))?;
+        Ok(cgroup)
+    }
+
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited
     }
 
     pub(crate) fn set_cpus(&self, cpus: usize) -> Result<()> {

@@ -106,7 +106,7 @@ impl Setup {
         self.logs.join("pm2")
     }
 
-    /// What starts the app, and the port it will listen on. In a cgroup the supervisor takes the number of workers from there.
+    /// What starts the app, and the port it will listen on. From a cgroup's limit the supervisor takes the number of workers.
     pub(crate) fn command(
         &self,
         contender: Contender,
@@ -129,7 +129,7 @@ impl Setup {
                 let (port, admin) = (port.to_string(), (port + 1).to_string());
                 command.args([
                     "--workers",
-                    if cgroup.is_some() { "auto" } else { &workers },
+                    if cgroup.is_some_and(Cgroup::is_limited) { "auto" } else { &workers },
                     "--port",
                     &port,
                     "--admin-port",

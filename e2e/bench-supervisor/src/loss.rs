@@ -204,8 +204,9 @@ pub(crate) fn measure(
     random.shuffle(&mut contenders);
     for disturbance in Disturbance::ALL {
         for contender in contenders {
-            let cgroup =
-                (disturbance == Disturbance::Resize).then(|| Cgroup::make().map_err(|e| format!("{e:#}")));
+            let workers = disturbance.workers(contender);
+            let cgroup = (disturbance == Disturbance::Resize)
+                .then(|| Cgroup::make("resized", Some(workers)).map_err(|e| format!("{e:#}")));
             let why = match (disturbance.impossible_for(contender), &cgroup) {
                 (Some(why), _) => Some(why.to_owned()),
                 (None, Some(Err(why))) => Some(why.clone()),
@@ -232,9 +233,6 @@ fn one(
     cgroup: Option<&Cgroup>,
 ) -> Result<Loss> {
     let workers = disturbance.workers(contender);
-    if let Some(cgroup) = cgroup {
-        cgroup.set_cpus(workers)?;
-    }
     let server = Server::start_with(setup, contender, workers, cgroup)?;
     let case = |keep_alive| Case { handler_ms: 1, keep_alive, load_percent: None };
     let look = measure::plan(server.port, case(true), 2 * CLIENTS, Load::Capacity)?;

@@ -4,7 +4,7 @@
 //!
 //! - `contender`: who is compared, and how each is started and asked to replace its workers.
 //! - `server`, `procfs`, `http`: starting, watching and stopping them, by process id and on loopback only.
-//! - `cgroup`: a CPU limit that can be changed.
+//! - `cgroup`: what a container is to the scheduler, and a CPU limit that can be changed.
 //! - `measure`, `throughput`, `latency`, `loss`, `footprint`: the parts.
 //! - `placement`: a simulation of how connections fall on more workers than this machine has CPUs for.
 //! - `results`, `table`: what comes out.
@@ -65,8 +65,9 @@ fn run(parts: &[Part], setup: &Setup, effort: &arguments::Effort, results: &mut 
     let mut random = fastrand::Rng::with_seed(results.seed);
     if parts.contains(&Part::Throughput) || parts.contains(&Part::Latency) {
         progress("starting all of them")?;
-        let servers = Contender::ALL.map(|contender| Server::start(setup, contender));
+        let servers = Contender::ALL.map(|contender| Server::start_apart(setup, contender));
         let servers = servers.into_iter().collect::<Result<Vec<_>>>()?;
+        results.cgroups = servers.iter().all(Server::is_apart);
         throughput::measure(&servers, effort, &mut random, results)?;
         if parts.contains(&Part::Latency) {
             latency::measure(&servers, effort, &mut random, results)?;

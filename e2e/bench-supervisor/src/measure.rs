@@ -69,6 +69,8 @@ pub(crate) fn plan(port: u16, case: Case, connections: usize, load: Load) -> Res
         load,
         connections,
         keep_alive: case.keep_alive,
+        // As browsers do; how often stands in a column of its own.
+        resend: true,
         warm_up: Duration::ZERO,
         worker_header: Some(WORKER_HEADER.to_owned()),
         ..Plan::new(vec![http::address(port)], request)

@@ -28,6 +28,8 @@ pub(crate) struct Results {
     load_average_after: String,
     took_seconds: f64,
     effort: Effort,
+    /// Whether each was measured in a cgroup of its own, as a container is.
+    pub(crate) cgroups: bool,
     pub(crate) samples: Vec<Sample>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) omissions: Vec<Omission>,
@@ -60,6 +62,7 @@ impl Results {
             load_average_after: String::new(),
             took_seconds: 0.0,
             effort: effort.clone(),
+            cgroups: false,
             samples: Vec::new(),
             losses: Vec::new(),
             omissions: Vec::new(),

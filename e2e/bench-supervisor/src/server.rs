@@ -22,12 +22,37 @@ pub(crate) struct Server {
     pub(crate) contender: Contender,
     pub(crate) port: u16,
     child: Child,
+    /// Of its own; removed after it has stopped.
+    cgroup: Option<Cgroup>,
 }
 
 impl Server {
     /// Starts it and waits until all its workers answer.
     pub(crate) fn start(setup: &Setup, contender: Contender) -> Result<Self> {
         Self::start_with(setup, contender, contender.workers(), None)
+    }
+
+    /// The same in a cgroup of its own, as a container is. Without one Linux gives each *session* the same share of the CPUs
+    /// (autogroups): who starts each worker in its own session, as we do, would be weighed otherwise against the generator than who
+    /// doesn't, as it never happens in a pod.
+    pub(crate) fn start_apart(setup: &Setup, contender: Contender) -> Result<Self> {
+        let name = format!("{contender:?}").to_lowercase();
+        match Cgroup::make(&name, None) {
+            Ok(cgroup) => {
+                let mut server = Self::start_with(setup, contender, contender.workers(), Some(&cgroup))?;
+                server.cgroup = Some(cgroup);
+                Ok(server)
+            }
+            Err(error) => {
+                crate::progress(&format!("{} has no cgroup of its own: {error:#}", contender.name()))?;
+                Self::start(setup, contender)
+            }
+        }
+    }
+
+    /// Whether the scheduler sees it as it would see a container.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.cgroup.is_some()
     }
 
     /// The same with so many workers, in a cgroup that allows them.
@@ -54,7 +79,7 @@ impl Server {
         let log = File::create(&log).with_context(|| format!("can't write {}", log.display()))?;
         let child = command.stdout(log.try_clone()?).stderr(log).spawn();
         let child = child.with_context(|| format!("can't start {}", contender.name()))?;
-        Ok(Self { contender, port, child })
+        Ok(Self { contender, port, child, cgroup: None })
     }
 
     pub(crate) fn pid(&self) -> Result<Pid> {
