@@ -15,9 +15,12 @@ here=$(dirname "$(readlink -f "$0")")
 . "$here/testbed/lib/debian.sh"
 export TESTBED_NAME=${TESTBED_NAME:-wacmp}
 testbed=$here/testbed/testbed
-suites=$here/../config/suites
-out=$here/../target/compare
-program=$here/../target/image/kubectl-workerapp
+# Reports quote the command line: it is to be one that works in any checkout.
+cd "$here/.."
+root=$PWD
+suites=config/suites
+out=target/compare
+program=target/image/kubectl-workerapp
 unset KUBECONFIG
 
 nodes=2
@@ -102,14 +105,14 @@ for suite in "${wanted[@]}"; do
   cat "$out/$suite.txt"
   left=$("$testbed" exec kubectl get workerapps,deployments,services,hpa,pods -n default -o name | grep -vx service/kubernetes || true)
   [ -z "$left" ] || die "the suite left behind: $left" "this is a fault of the program"
-  pages+=("$suites/$suite/suite.yaml=$out/$suite.json")
+  pages+=("$root/$suites/$suite/suite.yaml=$root/$out/$suite.json")
 done
 
 begin "the page"
-(cd "$out" && "$program" bench performance "${pages[@]}" --plots docs/performance >PERFORMANCE.md.new && mv PERFORMANCE.md.new PERFORMANCE.md)
+(cd "$out" && "$root/$program" bench performance "${pages[@]}" --plots docs/performance >PERFORMANCE.md.new && mv PERFORMANCE.md.new PERFORMANCE.md)
 if [ -n "${WRITE:-}" ]; then
-  mkdir -p "$here/../docs/performance"
-  cp "$out"/docs/performance/*.svg "$here/../docs/performance/"
-  cp "$out/PERFORMANCE.md" "$here/../"
+  mkdir -p docs/performance
+  cp "$out"/docs/performance/*.svg docs/performance/
+  cp "$out/PERFORMANCE.md" .
 fi
 say "written: $out/PERFORMANCE.md; for each suite .txt, .md, .html, .json"

@@ -1,18 +1,20 @@
 //! The cluster that the tests run against.
 
-use std::{net::IpAddr, time::Duration};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, Config, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
     runtime::{conditions, wait::await_condition},
 };
 use serde_json::Value;
 use tokio::sync::OnceCell;
-use workerapp_api::WorkerApp;
 
 use crate::fixture::PATIENCE;
 
@@ -66,9 +68,23 @@ pub async fn client() -> Result<Client> {
 pub async fn add_definition(client: &Client, definition: Value) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let added = definitions.create(&PostParams::default(), &serde_json::from_value(definition)?).await?;
-    let name = added.name_any();
-    let established = await_condition(definitions, &name, conditions::is_crd_established());
-    tokio::time::timeout(PATIENCE, established).await??;
+    until_served(client, &added).await
+}
+
+/// Waits until objects of the kind can be listed: it is established before, and its storage may still be on the way then.
+async fn until_served(client: &Client, definition: &CustomResourceDefinition) -> Result<()> {
+    let spec = &definition.spec;
+    for version in spec.versions.iter().filter(|version| version.served) {
+        let path = format!("/apis/{}/{}/{}?limit=1", spec.group, version.name, spec.names.plural);
+        let deadline = Instant::now() + PATIENCE;
+        while let Err(error) = client.request_text(http::Request::get(&path).body(Vec::new())?).await {
+            if Instant::now() > deadline {
+                let what = format!("{} is not served after {PATIENCE:?}", definition.name_any());
+                return Err(error).context(what);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
     Ok(())
 }
 
@@ -90,26 +106,11 @@ pub async fn remove_definition(client: &Client, name: &str) -> Result<()> {
 /// Installs the definition and waits until it is served.
 ///
 /// # Errors
-/// If that takes longer than half a minute.
+/// After [`PATIENCE`].
 pub async fn install_definition(client: &Client) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("workerapp-e2e").force();
-    definitions.patch(DEFINITION, &params, &Patch::Apply(workerapp_api::crd::manifest())).await?;
-    let established = await_condition(definitions, DEFINITION, conditions::is_crd_established());
-    tokio::time::timeout(Duration::from_secs(30), established)
-        .await
-        .context("the definition was not established in 30 s")??;
-
-    // Established, and its storage may still be on the way.
-    let apps: Api<WorkerApp> = Api::all(client.clone());
-    let params = ListParams::default().limit(1);
-    for _ in 0..100 {
-        match apps.list(&params).await {
-            Err(kube::Error::Api(status)) if status.code == 429 || status.code == 404 => {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            result => return Ok(result.map(drop)?),
-        }
-    }
-    bail!("the definition is established, and WorkerApps can't be listed after 10 s")
+    let manifest = Patch::Apply(workerapp_api::crd::manifest());
+    let installed = definitions.patch(DEFINITION, &params, &manifest).await?;
+    until_served(client, &installed).await
 }

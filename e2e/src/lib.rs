@@ -16,6 +16,7 @@
 //! - [`program`]: the operator as a program of its own
 //! - [`recorder`]: every request that changes something, as the client sends it
 //! - [`rights`]: rights as the chart gives them
+//! - [`scrape`]: the text of metrics
 //! - [`wait`]: tries that are repeated until they succeed
 
 pub mod cli;
@@ -30,6 +31,7 @@ pub mod procfs;
 pub mod program;
 pub mod recorder;
 pub mod rights;
+pub mod scrape;
 pub mod wait;
 
 pub use faults::Faults;

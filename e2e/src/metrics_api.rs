@@ -56,8 +56,13 @@ pub async fn turn() -> Result<MutexGuard<'static, ()>> {
             "{} is neither this test's nor anybody's that it knows: is this a cluster for tests?",
             left.name_any()
         );
-        api.delete(&left.name_any(), &DeleteParams::default()).await?;
+        match api.delete(&left.name_any(), &DeleteParams::default()).await {
+            // Whoever made it has gone meanwhile, and Kubernetes was faster.
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            result => drop(result?),
+        }
     }
+    until_unregistered(&client).await?;
     Ok(turn)
 }
 
@@ -173,9 +178,9 @@ impl MetricsApi {
     /// If it doesn't end.
     pub async fn stop(self) -> Result<()> {
         self.stop.cancel();
-        tokio::time::timeout(Duration::from_secs(30), self.task)
+        tokio::time::timeout(PATIENCE, self.task)
             .await
-            .context("it did not stop in 30 s")???;
+            .with_context(|| format!("it did not stop in {PATIENCE:?}"))???;
         Ok(())
     }
 

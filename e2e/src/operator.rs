@@ -12,13 +12,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use workerapp_operator::RunError;
 
-use crate::{cluster, faults::Faults, recorder::Recorder};
+use crate::{cluster, faults::Faults, fixture::PATIENCE, recorder::Recorder, scrape};
 
 /// The image that the pods would get their supervisor from.
 pub const SUPERVISOR_IMAGE: &str = "localhost/workerapp:test";
-
-/// How long a start may take: many operators may start at the same time, on a machine that has more to do.
-const READY: Duration = Duration::from_mins(2);
 
 /// A running operator.
 #[derive(Debug)]
@@ -52,7 +49,7 @@ impl Operator {
     /// Starts one that has seen everything by the time it is returned.
     ///
     /// # Errors
-    /// If it isn't ready within two minutes.
+    /// If it isn't ready after [`PATIENCE`].
     pub async fn start(options: Options) -> Result<Self> {
         let operator = Self::launch(options).await?;
         let ready = async {
@@ -61,7 +58,9 @@ impl Operator {
             }
             anyhow::Ok(())
         };
-        tokio::time::timeout(READY, ready).await.with_context(|| format!("not ready in {READY:?}"))??;
+        tokio::time::timeout(PATIENCE, ready)
+            .await
+            .with_context(|| format!("not ready in {PATIENCE:?}"))??;
         Ok(operator)
     }
 
@@ -96,13 +95,23 @@ impl Operator {
     /// Tells it to stop and waits for its end.
     ///
     /// # Errors
-    /// If it takes longer than a few seconds.
+    /// If it doesn't end.
     pub async fn stop(self) -> Result<()> {
         self.stop.cancel();
-        tokio::time::timeout(Duration::from_secs(15), self.task)
+        tokio::time::timeout(PATIENCE, self.task)
             .await
-            .context("the operator did not stop in 15 s")???;
+            .with_context(|| format!("the operator did not stop in {PATIENCE:?}"))???;
         Ok(())
+    }
+
+    /// Whether no app is being looked at, nor waits for a look that is due.
+    ///
+    /// # Errors
+    /// If it doesn't answer.
+    pub async fn is_idle(&self) -> Result<bool> {
+        let (_, metrics) = self.get("/metrics").await?;
+        let none = |metric: &str| scrape::total(&metrics, metric) < 0.5;
+        Ok(none("workerapp_operator_running") && none("workerapp_operator_queue_length"))
     }
 
     /// Ends it as a crash does: nothing that it has begun goes on.

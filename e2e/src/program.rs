@@ -15,6 +15,7 @@ use tokio::{
 
 use crate::{
     cluster,
+    fixture::PATIENCE,
     operator::{SUPERVISOR_IMAGE, get},
 };
 
@@ -78,12 +79,10 @@ impl Program {
     /// Waits until it is ready.
     ///
     /// # Errors
-    /// After 20 s, with its log.
+    /// After [`PATIENCE`], with its log.
     pub async fn ready(&self) -> Result<()> {
-        self.until("ready", Duration::from_secs(20), async || {
-            matches!(get(self.address, "/readyz").await, Ok((200, _)))
-        })
-        .await
+        self.until("ready", PATIENCE, async || matches!(get(self.address, "/readyz").await, Ok((200, _))))
+            .await
     }
 
     /// Waits until its metric `leader` has this value.
@@ -133,10 +132,10 @@ impl Program {
     /// Sends a signal that ends it; returns the exit status and the log.
     ///
     /// # Errors
-    /// If it doesn't end within 10 s.
+    /// If it doesn't end.
     pub async fn end(mut self, signal: &str) -> Result<(ExitStatus, String)> {
         self.signal(signal).await?;
-        let status = tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await;
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         Ok((status.with_context(|| format!("no end after {signal}: {}", self.log()))??, self.log()))
     }
 }

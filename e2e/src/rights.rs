@@ -1,6 +1,7 @@
 //! Rights as the chart gives them, and a way to the API server that can be cut.
 
 use std::{
+    collections::BTreeSet,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Stdio,
@@ -8,7 +9,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use kube::config::Kubeconfig;
+use k8s_openapi::api::{authorization::v1::SelfSubjectRulesReview, rbac::v1::Role};
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+    config::Kubeconfig,
+};
+use serde_json::json;
 use tokio::{
     io::AsyncWriteExt as _,
     net::{TcpListener, TcpStream},
@@ -16,19 +23,19 @@ use tokio::{
     sync::Notify,
 };
 
-use crate::{Fixture, cluster, nodes::run};
+use crate::{Fixture, cluster, fixture::PATIENCE, nodes::run, recorder::Right, wait::within};
 
 /// The name of the chart's roles and bindings.
 pub const ROLE: &str = "workerapp-operator";
 
 /// Gives a user the rights that the chart gives the operator, in `namespaces`, and for the lease in the fixture's own; returns the
-/// user.
+/// user, once they count.
 ///
 /// # Errors
 /// If helm or kubectl fail.
 pub async fn of_the_chart(fixture: &Fixture, namespaces: &[String]) -> Result<String> {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/workerapp-operator");
-    let namespaces = format!("namespaces={{{}}}", namespaces.join(","));
+    let value = format!("namespaces={{{}}}", namespaces.join(","));
     let rendered = run(
         "helm",
         &[
@@ -38,7 +45,7 @@ pub async fn of_the_chart(fixture: &Fixture, namespaces: &[String]) -> Result<St
             "--namespace",
             &fixture.namespace,
             "--set",
-            &namespaces,
+            &value,
             "--show-only",
             "templates/rbac.yaml",
         ],
@@ -54,7 +61,63 @@ pub async fn of_the_chart(fixture: &Fixture, namespaces: &[String]) -> Result<St
     kubectl.stdin.take().context("no stdin")?.write_all(rendered.as_bytes()).await?;
     let output = kubectl.wait_with_output().await?;
     ensure!(output.status.success(), "kubectl apply: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(format!("system:serviceaccount:{}:{ROLE}", fixture.namespace))
+    let user = format!("system:serviceaccount:{}:{ROLE}", fixture.namespace);
+    until_given(&fixture.client, &fixture.namespace, &user).await?;
+    for namespace in namespaces {
+        until_given(&fixture.client, namespace, &user).await?;
+    }
+    Ok(user)
+}
+
+/// What `kubectl auth can-i --list` says of a user.
+///
+/// # Errors
+/// If the API server can't list them.
+pub async fn of_user(namespace: &str, user: &str) -> Result<BTreeSet<Right>> {
+    let mut config = cluster::config().await?;
+    config.auth_info.impersonate = Some(user.into());
+    let api: Api<SelfSubjectRulesReview> = Api::all(Client::try_from(config)?);
+    let review = serde_json::from_value(json!({ "spec": { "namespace": namespace } }))?;
+    let status = api.create(&PostParams::default(), &review).await?.status.context("no status")?;
+    ensure!(!status.incomplete, "the API server can't list them: {:?}", status.evaluation_error);
+    Ok(status
+        .resource_rules
+        .into_iter()
+        .flat_map(|rule| each(rule.api_groups.as_deref(), rule.resources.as_deref(), &rule.verbs))
+        .collect())
+}
+
+/// Waits until a user may do what the Roles of a namespace say: the API server hears of them as everybody does, by a watch.
+///
+/// # Errors
+/// After [`PATIENCE`], with what the user may not do yet.
+pub async fn until_given(client: &Client, namespace: &str, user: &str) -> Result<()> {
+    let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
+    let rules = roles.list(&ListParams::default()).await?.into_iter().flat_map(|role| role.rules).flatten();
+    let wanted: BTreeSet<_> = rules
+        .flat_map(|rule| each(rule.api_groups.as_deref(), rule.resources.as_deref(), &rule.verbs))
+        .collect();
+    within(PATIENCE, "rights to count", async || {
+        let given = of_user(namespace, user).await?;
+        let missing: Vec<_> = wanted.difference(&given).map(ToString::to_string).collect();
+        ensure!(missing.is_empty(), "{user} may not yet {missing:?} in {namespace}");
+        Ok(())
+    })
+    .await
+}
+
+/// The rights of one rule.
+fn each(groups: Option<&[String]>, resources: Option<&[String]>, verbs: &[String]) -> Vec<Right> {
+    let mut rights = Vec::new();
+    for group in groups.into_iter().flatten() {
+        for resource in resources.into_iter().flatten() {
+            for verb in verbs {
+                let (group, resource, verb) = (group.clone(), resource.clone(), verb.clone());
+                rights.push(Right { group, resource, verb });
+            }
+        }
+    }
+    rights
 }
 
 /// A kubeconfig by which a program acts as `user`, and by `through` if that is given.

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Namespace, rbac::v1::RoleBinding};
 use kube::{
     Api,
@@ -17,6 +17,7 @@ use workerapp_e2e::{
     fixture::{PATIENCE, SILENCE},
     operator::{Options, get},
     rights::{self, Relay},
+    wait::within,
 };
 
 /// Waits until `/readyz` answers `status` with all of `words`.
@@ -30,6 +31,15 @@ async fn until_readyz(address: SocketAddr, status: u16, words: &[&str]) -> Resul
         ensure!(start.elapsed() < PATIENCE, "waited for {status} with {words:?}; it is {found}: {text}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+async fn until_logged(program: &Program, words: &str) -> Result<()> {
+    within(PATIENCE, &format!("{words:?} in the log"), async || {
+        let log = program.log();
+        ensure!(log.contains(words), "it logged: {log}");
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
@@ -108,11 +118,17 @@ async fn it_is_not_ready_while_it_may_not_read_its_apps() -> Result<()> {
     let bindings: Api<RoleBinding> = fixture.api();
     let mut binding = bindings.get(rights::ROLE).await?;
     bindings.delete(rights::ROLE, &DeleteParams::default()).await?;
+    within(PATIENCE, "the rights to be gone", async || {
+        let rights = rights::of_user(&fixture.namespace, &user).await?;
+        ensure!(!rights.iter().any(|right| right.resource == "workerapps"), "{rights:?}");
+        Ok(())
+    })
+    .await?;
     // A watch that runs goes on; with a fresh connection it is asked for anew.
     relay.cut();
     until_readyz(program.address, 503, &["WorkerApp", "cannot"]).await?;
     ensure!(get(program.address, "/livez").await?.0 == 200);
-    ensure!(program.log().contains("not permitted to read this kind"), "{}", program.log());
+    until_logged(&program, "not permitted to read this kind").await?;
 
     fixture.apply("next", app(json!({}))).await?;
     binding.metadata.resource_version = None;
@@ -130,12 +146,7 @@ async fn a_missing_namespace_is_in_the_log() -> Result<()> {
     let fixture = Fixture::new().await?;
     let absent = format!("{}-absent", fixture.namespace);
     let program = Program::start(&absent, &[]).await?;
-    let told = async {
-        while !program.log().contains(&format!("namespace {absent} does not exist")) {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, told).await.context("it isn't told")?;
+    until_logged(&program, &format!("namespace {absent} does not exist")).await?;
     program.end("TERM").await?;
     fixture.remove().await
 }

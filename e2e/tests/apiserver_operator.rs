@@ -1,6 +1,9 @@
 //! The operator as a program: its endpoints, its rights, its start and its end.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{
@@ -19,8 +22,13 @@ use workerapp_e2e::{
     Fixture, Operator, Program, app,
     fixture::{PATIENCE, SILENCE},
     operator::{Options, get},
-    program,
+    program, rights, scrape,
 };
+
+/// How soon the operator asks again for a kind that it may not read, at the earliest.
+const ASKED_AGAIN: Duration = Duration::from_secs(18);
+/// How soon it tries again what has failed, at the earliest.
+const TRIED_AGAIN: Duration = Duration::from_millis(750);
 
 /// Waits until the look that wrote the status is counted, which comes after that write.
 async fn counted(program: &Program) -> Result<()> {
@@ -61,11 +69,10 @@ async fn it_serves_its_endpoints_and_ends_with_0_when_told_to() -> Result<()> {
         ensure!(status == 200);
         counted(&program).await?;
 
-        let told = Instant::now();
         let (status, log) = program.end(signal).await?;
         ensure!(status.success(), "{status}: {log}");
-        // Nothing runs, and so it doesn't wait for what runs: that may take 10 s.
-        ensure!(told.elapsed() < Duration::from_secs(9), "{:?}", told.elapsed());
+        // Nothing runs, and so it doesn't wait for what runs.
+        ensure!(!log.contains("stopped with reconciles still running"), "{log}");
         for line in log.lines().filter(|_| format == "json") {
             let line: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
             ensure!(line["level"].is_string() && line["message"].is_string(), "{line}");
@@ -103,6 +110,7 @@ async fn user(fixture: &Fixture, rules: Value) -> Result<String> {
             "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name }],
         }))
         .await?;
+    rights::until_given(&fixture.client, &fixture.namespace, &name).await?;
     Ok(name)
 }
 
@@ -124,6 +132,7 @@ fn needed() -> Value {
 async fn restate_operator_103_it_works_without_the_kinds_it_may_not_read() -> Result<()> {
     let fixture = Fixture::new().await?;
     let impersonate = Some(user(&fixture, needed()).await?);
+    let begun = Instant::now();
     let operator = Operator::start(Options { impersonate, ..fixture.options() }).await?;
     let port = {
         fixture.apply("first", app(json!({ "autoscaling": { "maxReplicas": 2 } }))).await?;
@@ -139,9 +148,15 @@ async fn restate_operator_103_it_works_without_the_kinds_it_may_not_read() -> Re
     ensure!(told.message.contains("/first (port app)"), "{}", told.message);
 
     let (_, metrics) = operator.get("/metrics").await?;
+    let restarts = scrape::samples(&metrics, "workerapp_operator_watch_restarts_total");
+    let restarts: BTreeMap<_, _> = restarts.map(|(labels, count)| (labels["kind"].clone(), count)).collect();
+    let most = 1.0 + (begun.elapsed().as_secs_f64() / ASKED_AGAIN.as_secs_f64()).floor();
     for kind in ["Pod", "LimitRange", "PodMonitor", "ScaledObject"] {
-        let count = format!("workerapp_operator_watch_restarts_total{{kind=\"{kind}\"}} 1\n");
-        ensure!(metrics.contains(&count), "a loop of refused requests? {metrics}");
+        let count = restarts.get(kind).copied().unwrap_or_default();
+        ensure!(
+            (1.0..=most).contains(&count),
+            "a loop of refused requests? {kind}, at most {most}: {metrics}"
+        );
     }
     fixture.end(operator).await
 }
@@ -205,7 +220,14 @@ async fn nothing_is_made_in_a_namespace_that_is_being_deleted() -> Result<()> {
     fixture.until("shop", "its end", |deployment: Option<&Deployment>| deployment.is_none()).await?;
     fixture.until_quiet(&operator).await?;
     let sent = operator.recorder.all();
-    ensure!(sent.iter().filter(|sent| sent.is_child()).count() <= 2, "{sent:?}");
+    for child in ["/deployments/shop", "/services/shop"] {
+        let tries: Vec<_> =
+            sent.iter().filter(|sent| sent.path.ends_with(child)).map(|sent| sent.at).collect();
+        let Some((first, last)) = tries.first().zip(tries.last()) else { continue };
+        // The end of each child and of its pod may bring a look, before the app is known to go as well; all others wait.
+        let most = 3 + (*last - *first).as_millis() / TRIED_AGAIN.as_millis();
+        ensure!(u128::try_from(tries.len())? <= most, "{} tries of {child}: {sent:?}", tries.len());
+    }
     let release = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     fixture.api::<WorkerApp>().patch("shop", &PatchParams::default(), &release).await?;
     operator.stop().await

@@ -65,7 +65,8 @@ async fn opentelemetry_operator_2585_new_bounds_restart_no_pod() -> Result<()> {
     let operator = fixture.operator().await?;
     fixture.apply("shop", between(1, 3)).await?;
     fixture.until_reconciled("shop").await?;
-    fixture.until_quiet(&operator).await?;
+    // The autoscaler has looked, too: what it says is told, by a status and an event.
+    fixture.at_rest(&operator).await?;
     let before = fixture.api::<Deployment>().get("shop").await?;
     operator.recorder.take();
 

@@ -60,17 +60,17 @@ async fn kube_rs_1316_a_watch_that_is_too_old_is_begun_anew_with_a_list() -> Res
 #[tokio::test]
 async fn kube_rs_1615_an_app_made_anew_while_nobody_watched_gets_children_of_its_own() -> Result<()> {
     let (fixture, operator) = Fixture::settled(tagged(1)).await?;
-    let first = fixture.api::<Deployment>().get("shop").await?.uid();
     for plural in ["workerapps", "deployments", "services"] {
         // One after the other: a fault that is armed takes the place of the one before.
         operator.faults.arm(Arc::new(Events::all(plural, Turn::Drop)));
+        let former = fixture.api::<Deployment>().get("shop").await?.uid();
         fixture.delete::<WorkerApp>("shop").await?;
         fixture.until("shop", "its end", |app: Option<&WorkerApp>| app.is_none()).await?;
         fixture.apply("shop", tagged(2)).await?;
         // Far longer than a healthy watch would need to tell both.
         tokio::time::sleep(SILENCE / 3).await;
         operator.faults.heal();
-        fixture.until_is("shop", "a new one", |now: &Deployment| now.uid() != first).await?;
+        fixture.until_is("shop", "a new one", |now: &Deployment| now.uid() != former).await?;
         fixture
             .until_condition("shop", Reconciled, "True", "Applied")
             .await

@@ -45,13 +45,13 @@ fn mistakes() -> Vec<Mistake> {
         ),
         mistake("odd-image", json!({ "image": "UPPER case" }), "InvalidImageName", &["UPPER case"]),
         Mistake {
-            log: &["nodee: not found in PATH", "spec.command"],
+            log: &["nodee: not found in PATH", "check the command"],
             code: Some(127),
             ..mistake(
                 "no-command",
                 json!({ "command": ["nodee", "server.js"] }),
                 "CrashLoopBackOff",
-                &["exit code 127", "nodee: not found in PATH"],
+                &["exit code 127", "nodee: not found in PATH", "correct spec.command, or the image"],
             )
         },
         Mistake {

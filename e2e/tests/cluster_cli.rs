@@ -209,6 +209,10 @@ async fn restart_replaces_every_pod() -> Result<()> {
         nodes.serve_app("shop", hello(json!({ "replicas": 1 }))).await?;
         let old = nodes.only_pod("shop").await?.name_any();
         here(nodes, &["restart", "shop"]).await?.well()?;
+        // Whoever waits for Ready now waits for the new pod.
+        let told = here(nodes, &["status", "shop", "-o", "json"]).await?.well()?.out;
+        let told: serde_json::Value = serde_json::from_str(&told)?;
+        ensure!(told["app"]["state"] == "RollingOut", "{}", told["app"]);
         eventually("another pod", async || {
             let pods = nodes.all_pods("shop").await?;
             ensure!(pods.iter().any(|pod| pod_is_ready(pod) && pod.name_any() != old), "{old} still");

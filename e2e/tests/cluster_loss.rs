@@ -68,6 +68,7 @@ fn clients(
         load: Load::Rate { per_second: PER_SECOND, arrivals },
         connections: CONNECTIONS,
         keep_alive,
+        resend: true,
         warm_up: Duration::ZERO,
         duration: LONGEST,
         timeout: TIMEOUT,

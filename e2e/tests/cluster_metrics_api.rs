@@ -1,12 +1,13 @@
 //! The metrics API as the chart installs it: an app follows its requests, holds while nobody answers, and is left with CPU when the
 //! release goes. Every step is under load, and no request fails.
 
-use std::{path::Path, time::Duration};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler, core::v1::Event};
 use kube::api::ListParams;
-use serde_json::json;
+use serde_json::{Value, json};
+use workerapp_api::WorkerApp;
 use workerapp_e2e::{
     metrics_api::{namespaces_still_go, registered, until_unregistered},
     nodes::{
@@ -92,17 +93,35 @@ async fn revive(nodes: &Nodes) -> Result<()> {
     nodes.kubectl(&["rollout", "status", "deployment", METRICS_API, "--timeout=120s"]).await.map(drop)
 }
 
+/// An app with these fields in its autoscaling.
+fn spec(more: &Value) -> Value {
+    let mut autoscaling = json!({
+        "minReplicas": 1, "maxReplicas": 3,
+        "inFlight": { "averageValue": TARGET },
+        "behavior": { "scaleDown": { "stabilizationWindowSeconds": 0 } },
+    });
+    for (field, value) in more.as_object().into_iter().flatten() {
+        autoscaling[field] = value.clone();
+    }
+    hello(json!({ "autoscaling": autoscaling }))
+}
+
+/// Load that leaps, and an autoscaler that may not add pods: the operator does, for a while.
+async fn burst(nodes: &Nodes, endpoints: &[SocketAddr]) -> Result<()> {
+    let behavior = json!({
+        "scaleUp": { "selectPolicy": "Disabled" }, "scaleDown": { "stabilizationWindowSeconds": 0 },
+    });
+    nodes.apply(APP, spec(&json!({ "behavior": behavior, "burst": { "holdSeconds": 5 } }))).await?;
+    let many = Load::start(endpoints, "/sleep?ms=1000", MANY, Duration::ZERO);
+    let burst = |app: &WorkerApp| app.status.as_ref().and_then(|status| status.burst.clone());
+    nodes.wait(APP, "a burst", |app: &WorkerApp| burst(app).is_some_and(|burst| burst.replicas == 3)).await?;
+    scaled_to(nodes, 3).await?;
+    many.stop_without_failure().await?;
+    nodes.wait(APP, "its end", |app: &WorkerApp| burst(app).is_none()).await.map(drop)
+}
+
 async fn story(nodes: &Nodes) -> Result<()> {
-    let app = nodes
-        .serve_app(
-            APP,
-            hello(json!({ "autoscaling": {
-                "minReplicas": 1, "maxReplicas": 3,
-                "inFlight": { "averageValue": TARGET },
-                "behavior": { "scaleDown": { "stabilizationWindowSeconds": 0 } },
-            } })),
-        )
-        .await?;
+    let app = nodes.serve_app(APP, spec(&json!({}))).await?;
     goes_by(nodes, "ContainerResource").await.context("before there is a metrics API")?;
     install(nodes).await?;
     goes_by(nodes, "Pods").await?;
@@ -135,6 +154,7 @@ async fn story(nodes: &Nodes) -> Result<()> {
         Ok(())
     })
     .await?;
+    burst(nodes, &endpoints).await.context("in a burst")?;
     let answered = few.stop_without_failure().await.context("while pods were removed")?;
     ensure!(answered > 0, "nothing was asked");
 

@@ -17,6 +17,7 @@ use workerapp_e2e::{
         requests::{self, Load},
         restarts, until_all_answer,
     },
+    scrape,
 };
 
 /// Between the requests of one client.
@@ -133,12 +134,8 @@ async fn npm_4603_a_wrapper_does_not_keep_the_server_from_stopping_in_time() -> 
 }
 
 /// The sum of the worker restarts in the supervisor's metrics.
-async fn counted_restarts(nodes: &Nodes, pod: &Pod) -> Result<u64> {
-    let metrics = nodes.admin(pod, "/metrics").await?;
-    let samples = metrics.lines().filter(|line| line.starts_with("workerapp_worker_restarts_total{"));
-    samples
-        .map(|line| Ok(line.rsplit(' ').next().context("no value")?.parse::<u64>()?))
-        .try_fold(0, |sum, value: Result<u64>| Ok(sum + value?))
+async fn counted_restarts(nodes: &Nodes, pod: &Pod) -> Result<f64> {
+    Ok(scrape::total(&nodes.admin(pod, "/metrics").await?, "workerapp_worker_restarts_total"))
 }
 
 #[tokio::test]
@@ -150,7 +147,7 @@ async fn uvicorn_517_a_killed_worker_is_replaced_on_the_same_port() -> Result<()
         let pod = nodes.only_pod("shop").await?;
         let before = until_all_answer(&endpoints, "/", slice::from_ref(&pod), 3, pid).await?;
         let before = &before[&pod.name_any()];
-        assert_eq!(counted_restarts(nodes, &pod).await?, 0);
+        assert!(counted_restarts(nodes, &pod).await? < 0.5);
 
         let clients = 3;
         let load = Load::start(&endpoints, "/", clients, PAUSE);
@@ -169,7 +166,8 @@ async fn uvicorn_517_a_killed_worker_is_replaced_on_the_same_port() -> Result<()
         // What the killed worker was busy with is lost with it, and nothing else.
         ensure!(outcome.failed.len() <= clients, "{:#?}", outcome.failed);
 
-        assert_eq!(counted_restarts(nodes, &pod).await?, 1);
+        let counted = counted_restarts(nodes, &pod).await?;
+        assert!((counted - 1.0).abs() < 0.5, "{counted} restarts");
         let pod = nodes.only_pod("shop").await?;
         assert_eq!(restarts(&pod), 0, "the container was restarted");
         nodes.until_logged("shop", "SIGKILL").await
@@ -209,7 +207,7 @@ async fn uvicorn_517_a_worker_that_runs_out_of_memory_is_replaced() -> Result<()
             let told = if anew {
                 nodes.all_pods("eats").await?.iter().any(ran_out_of_memory)
             } else {
-                counted_restarts(nodes, &pod).await? > 0
+                counted_restarts(nodes, &pod).await? > 0.5
             };
             ensure!(told, "nobody says that a worker of {after:?} was killed");
             ensure!(anew || !after[&pod.name_any()].contains(&victim), "{victim} still eats: {after:?}");

@@ -109,7 +109,7 @@ impl Stage {
     async fn children(&self) -> Result<Vec<(Kind, Option<String>)>> {
         let mut found = Vec::new();
         for kind in CHILDREN {
-            let api = kind.api(&self.fixture.client, Some(&self.fixture.namespace));
+            let api: Api<DynamicObject> = kind.api(&self.fixture.client, Some(&self.fixture.namespace));
             found.push((kind, api.get_opt("shop").await?.and_then(|object| object.metadata.uid)));
         }
         Ok(found)

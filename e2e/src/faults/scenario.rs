@@ -21,6 +21,8 @@ pub enum Step {
     Merge(Kind, &'static str, Value),
     /// Makes an object that isn't the operator's.
     Create(Kind, Value),
+    /// Leaves a burst of so many pods behind in an app's status, as a leader does that is gone.
+    LeaveBurst(&'static str, i32),
 }
 
 impl Step {
@@ -43,6 +45,7 @@ impl Step {
                 body["kind"] = resource.kind.into();
                 drop(api(kind).create(&PostParams::default(), &serde_json::from_value(body)?).await?);
             }
+            Self::LeaveBurst(name, replicas) => fixture.leave_burst(name, *replicas).await?,
         }
         Ok(())
     }
@@ -57,7 +60,8 @@ pub struct Scenario {
     pub before: Vec<Step>,
     /// What is done while it does.
     pub act: Vec<Step>,
-    /// Whether something stands for a moment only, which the cluster's own controllers may or may not act upon.
+    /// Whether the cluster's own controllers may or may not act upon something: it stands for a moment only, or the operator is to be
+    /// before them.
     pub brief: bool,
 }
 
@@ -67,6 +71,15 @@ fn fixed(replicas: i32) -> Step {
 
 fn scaled(max: i32) -> Step {
     Step::Apply("shop", app(json!({ "autoscaling": { "minReplicas": 2, "maxReplicas": max } })))
+}
+
+/// No metrics API is needed for a burst that runs already, nor for its end.
+fn bursting(hold_seconds: Option<i32>) -> Step {
+    let mut autoscaling = json!({ "minReplicas": 2, "maxReplicas": 4, "inFlight": { "averageValue": 5 } });
+    if let Some(seconds) = hold_seconds {
+        autoscaling["burst"] = json!({ "holdSeconds": seconds });
+    }
+    Step::Apply("shop", app(json!({ "autoscaling": autoscaling })))
 }
 
 fn image(tag: &str) -> Step {
@@ -90,11 +103,13 @@ fn containers(edit: &Value) -> Value {
 /// All stories.
 pub fn all() -> Vec<Scenario> {
     use Kind::{Deployment, HorizontalPodAutoscaler, Service, WorkerApp};
+    use Step::LeaveBurst;
     let row = |name, before: &[Step], act: &[Step]| Scenario {
         name,
         before: before.to_vec(),
         act: act.to_vec(),
-        brief: act.len() > 1 || name.starts_with("edited"),
+        // The pods of a burst: the autoscaler sees its raised minimum too, and takes the number over if it looks first.
+        brief: act.len() > 1 || name.starts_with("edited") || name.starts_with("burst"),
     };
     vec![
         row("create", &[], &[scaled(4)]),
@@ -109,6 +124,8 @@ pub fn all() -> Vec<Scenario> {
         row("new-bounds", &[scaled(4)], &[scaled(6)]),
         row("autoscaling-removed", &[scaled(4)], &[fixed(3)]),
         row("autoscaling-added", &[fixed(3)], &[scaled(6)]),
+        row("burst-left-behind", &[bursting(Some(3600))], &[LeaveBurst("shop", 3)]),
+        row("burst-ended", &[bursting(Some(3600)), LeaveBurst("shop", 3)], &[bursting(None)]),
         row("replicas-let-go", &[fixed(3)], &[Step::Apply("shop", app(json!({})))]),
         row("service-inside", &[with_service(&json!({}))], &[with_service(&json!({ "type": "ClusterIP" }))]),
         row("deployment-deleted", &[scaled(4)], &[Step::Delete(Deployment, "shop")]),

@@ -28,14 +28,45 @@ pub(super) fn orphan(objects: &[(&'static str, Value)]) -> Option<String> {
     Some(format!("{kind} {} outlives its owner", text(&object["metadata"]["name"])))
 }
 
+fn number(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_default()
+}
+
+/// Whether the pod is Ready.
+fn is_ready(pod: &Value) -> bool {
+    condition(&pod["status"], "Ready").is_some_and(|ready| ready["status"] == "True")
+}
+
+/// What one object counts of others, and has not counted yet: pods are counted by their ReplicaSet, these by their Deployment, and that
+/// is passed on by the app.
+fn uncounted(objects: &[(&'static str, Value)], kind: &str, object: &Value) -> bool {
+    let owned = |wanted: &'static str| {
+        let of_this = move |one: &&Value| {
+            let mut owners = one["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+            owners.any(|owner| owner["uid"] == object["metadata"]["uid"])
+        };
+        objects.iter().filter(move |(kind, _)| *kind == wanted).map(|(_, one)| one).filter(of_this)
+    };
+    let counts = |field: &str| number(&object["status"][field]);
+    let sum = |of: &'static str, field: &str| owned(of).map(|one| number(&one["status"][field])).sum::<i64>();
+    match kind {
+        "ReplicaSet" => usize::try_from(counts("readyReplicas"))
+            .is_ok_and(|counted| counted != owned("Pod").filter(|pod| is_ready(pod)).count()),
+        "Deployment" => {
+            ["replicas", "readyReplicas"].iter().any(|field| counts(field) != sum("ReplicaSet", field))
+        }
+        "WorkerApp" => ["replicas", "readyReplicas", "updatedReplicas"]
+            .iter()
+            .any(|field| counts(field) != sum("Deployment", field)),
+        _ => false,
+    }
+}
+
 /// What is still to be done, if anything is.
 pub(super) fn unfinished(objects: &[(&'static str, Value)]) -> Option<String> {
-    let number = |value: &Value| value.as_i64().unwrap_or_default();
-    let replicas = |name: &Value| {
-        let mut deployments = objects.iter().filter(|(kind, _)| *kind == "Deployment");
-        deployments
-            .find(|(_, object)| object["metadata"]["name"] == *name)
-            .map(|(_, object)| number(&object["spec"]["replicas"]))
+    let spec_of = |kind: &str, name: &Value| {
+        let mut of_kind = objects.iter().filter(|(other, _)| *other == kind);
+        of_kind.find(|(_, object)| object["metadata"]["name"] == *name).map(|(_, object)| &object["spec"])
     };
     let left = |kind: &str, object: &Value| {
         let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
@@ -46,17 +77,29 @@ pub(super) fn unfinished(objects: &[(&'static str, Value)]) -> Option<String> {
             {
                 Some("has a new spec")
             }
+            // It raises the minimum of the autoscaler, which has the pods follow; see there.
+            "WorkerApp"
+                if spec_of("HorizontalPodAutoscaler", &metadata["name"]).is_some_and(|spec| {
+                    number(&spec["minReplicas"]) < number(&status["burst"]["replicas"])
+                }) =>
+            {
+                Some("has a burst that isn't carried out")
+            }
             // Whose pods are refused tries again after waits that grow to minutes.
             "ReplicaSet" if condition(status, "ReplicaFailure").is_some() => None,
             "ReplicaSet" if number(&status["replicas"]) != number(&spec["replicas"]) => Some("lacks pods"),
             "HorizontalPodAutoscaler" => {
-                let few = replicas(&spec["scaleTargetRef"]["name"])
-                    .is_some_and(|now| now < number(&spec["minReplicas"]));
+                let now = spec_of("Deployment", &spec["scaleTargetRef"]["name"])
+                    .map(|target| number(&target["replicas"]));
+                let few = now.is_some_and(|now| now < number(&spec["minReplicas"]));
                 // One without its target gets no further than to say that.
                 let stuck = condition(status, "AbleToScale").is_some_and(|able| able["status"] == "False");
                 let acted = stuck || condition(status, "ScalingActive").is_some();
-                (few || !acted).then_some("has still to act")
+                // It scales first, and at its next look writes what has become of that.
+                let seen = stuck || now.is_none_or(|now| now == number(&status["currentReplicas"]));
+                (few || !acted || !seen).then_some("has still to act")
             }
+            _ if uncounted(objects, kind, object) => Some("counts what was"),
             _ => None,
         }
     };

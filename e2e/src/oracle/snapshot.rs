@@ -183,6 +183,9 @@ fn normal_status(status: &mut Value, generation: &Value) {
     for field in ["nodePort", "url"] {
         fields.remove(field);
     }
+    if let Some(burst) = fields.get_mut("burst").and_then(Value::as_object_mut) {
+        burst.remove("until");
+    }
     if let Some(observed) = fields.get_mut("observedGeneration") {
         relative(observed);
     }
@@ -228,8 +231,9 @@ mod tests {
         });
         assert_eq!(normal("Service", service), wanted);
         let app = json!({ "metadata": { "generation": 2 }, "status": { "observedGeneration": 1, "nodePort": 30000,
+            "burst": { "replicas": 3, "until": "t" },
             "conditions": [{ "type": "Ready", "observedGeneration": 2, "lastTransitionTime": "t" }] } });
-        let status = json!({ "observedGeneration": "older", "conditions": [{ "type": "Ready", "observedGeneration": "newest" }] });
+        let status = json!({ "observedGeneration": "older", "burst": { "replicas": 3 }, "conditions": [{ "type": "Ready", "observedGeneration": "newest" }] });
         assert_eq!(normal("WorkerApp", app)["status"], status);
     }
 }

@@ -126,7 +126,7 @@ load() {
     done
     for ((i = 1; i <= nodes; i++)); do wait "${pids[i - 1]}" || failed+=("node$i"); done
     [ ${#failed[@]} = 0 ] || die "${failed[*]} refused $archive" "is it an OCI archive (buildah push IMAGE oci-archive:FILE:IMAGE)? see $STATE/log/node*-import.log"
-    say "$NAME: ${archive##*/} is on $nodes nodes ($((SECONDS - started)) s)"
+    say "$NAME: ${archive##*/} is on every node ($((SECONDS - started)) s)"
   done
 }
 

@@ -40,18 +40,33 @@ require_programs() {
 # numbered step of a longer run: step 2 5 "what happens"
 step() { printf '[%s/%s] %s\n' "$1" "$2" "$3" >&2; }
 
-# quietly WHAT LOG REMEDY COMMAND...: output goes to LOG and is shown only if COMMAND fails, which ends the script.
+# patience WHAT LOG: says every half minute that WHAT goes on, until it is ended or this script is
+patience() {
+  local began=$SECONDS nap=""
+  trap 'kill "$nap" 2>/dev/null; exit' TERM
+  while sleep 30 >/dev/null 2>&1 & nap=$!; wait "$nap" && kill -0 $$ 2>/dev/null; do
+    say "  … $1: $((SECONDS - began)) s so far (tail -f $2)"
+  done
+}
+
+# quietly WHAT LOG REMEDY COMMAND...: output goes to LOG and is shown only if COMMAND fails, which ends the script. What takes long
+# says so meanwhile.
 # Not to be called as a condition: bash would then run COMMAND, if it is a function, to its end in spite of failures.
 quietly() {
-  local what=$1 log=$2 remedy=$3 result
+  local what=$1 log=$2 remedy=$3 result waiting
   shift 3
   mkdir -p "${log%/*}"
+  # Without the descriptor of the builds' locks, which would outlive a script that is killed.
+  patience "$what" "$log" </dev/null 9>&- &
+  waiting=$!
   set +e
   (
     set -e
     "$@"
   ) >"$log" 2>&1 </dev/null
   result=$?
+  kill "$waiting" 2>/dev/null
+  wait "$waiting" 2>/dev/null
   set -e
   [ $result = 0 ] && return 0
   excerpt "$log" 25

@@ -4,7 +4,7 @@
 
 # install_packages WHAT PACKAGE...: installs those of the packages that are missing
 install_packages() {
-  local what=$1 package missing=() log
+  local what=$1 package missing=() log turn
   shift
   for package in "$@"; do
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
@@ -15,11 +15,16 @@ install_packages() {
   say "installing from Debian: ${missing[*]}"
   mkdir -p "$TESTBED_HOME"
   log=$TESTBED_HOME/apt.log
-  # The package lists of a fresh machine are absent or old.
-  if ! { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
+  # The package lists of a fresh machine are absent or old. One at a time: a second apt-get fails where the first still works.
+  exec {turn}>"$TESTBED_HOME/apt.lock"
+  flock "$turn"
+  # A mirror that falters is asked again, and whoever else holds dpkg's lock (a fresh machine's upgrades) is waited for.
+  local patience=(-o Acquire::Retries=5 -o DPkg::Lock::Timeout=300)
+  if ! { apt-get "${patience[@]}" update -q && DEBIAN_FRONTEND=noninteractive apt-get "${patience[@]}" install -q -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
     excerpt "$log"
     die "apt-get could not install: ${missing[*]}" "look at the lines above; then apt-get install ${missing[*]}"
   fi
+  exec {turn}>&-
 }
 
 packages_for_build() {
