@@ -93,8 +93,12 @@ pub async fn of_user(namespace: &str, user: &str) -> Result<BTreeSet<Right>> {
 /// After [`PATIENCE`], with what the user may not do yet.
 pub async fn until_given(client: &Client, namespace: &str, user: &str) -> Result<()> {
     let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
-    let rules = roles.list(&ListParams::default()).await?.into_iter().flat_map(|role| role.rules).flatten();
-    let wanted: BTreeSet<_> = rules
+    let wanted: BTreeSet<_> = roles
+        .list(&ListParams::default())
+        .await?
+        .into_iter()
+        .filter_map(|role| role.rules)
+        .flatten()
         .flat_map(|rule| each(rule.api_groups.as_deref(), rule.resources.as_deref(), &rule.verbs))
         .collect();
     within(PATIENCE, "rights to count", async || {
