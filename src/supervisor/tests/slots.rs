@@ -188,8 +188,7 @@ fn flags_of_the_programs_socket_are_kept() {
 fn a_program_that_waits_on_its_socket_before_it_binds_it_keeps_the_port_to_itself() {
     let supervisor = python("waits").workers(1).ready();
     supervisor.wait_answers(1);
-    let said = supervisor.output();
-    assert!(said.contains("no other worker and no successor can share it"), "{said}");
+    supervisor.wait_output("no other worker and no successor can share it");
 
     let old = supervisor.worker_pids();
     supervisor.signal(Signal::HUP);
@@ -224,7 +223,7 @@ fn a_program_that_gives_up_root_before_it_binds_can_have_one_worker() {
     }
     let supervisor = python("drops").workers(1).wrapper(WITHOUT_PTRACE).ready();
     assert!(supervisor.get("/").unwrap().ends_with("uid 65534"));
-    assert!(supervisor.output().contains("let the container run as that user (securityContext.runAsUser)"));
+    supervisor.wait_output("let the container run as that user (securityContext.runAsUser)");
 }
 
 #[test]
@@ -282,7 +281,7 @@ fn gvisor_14627_without_seccomp_one_worker_serves_and_the_cause_is_told() {
     assert_eq!(status.matches("\"pid\"").count(), 1);
     let (_, metrics) = get(inner, "/metrics").unwrap();
     assert!(metrics.contains("workerapp_sharing_mode{mode=\"single\"} 1"));
-    let log = supervisor.output();
+    let log = supervisor.wait_output("the port cannot be shared, so one worker runs");
     assert_eq!(log.matches("the port cannot be shared, so one worker runs").count(), 1, "{log}");
 }
 
