@@ -18,7 +18,7 @@ use std::{
 };
 
 /// How long anything may take before a test gives up on it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-workerapp"));

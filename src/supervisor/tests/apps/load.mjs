@@ -13,7 +13,7 @@ process.stdin.resume().on('end', () => (running = false));
 function ask(agent) {
   return new Promise((resolve, reject) => {
     http
-      .get({ port, path, host: '127.0.0.1', agent, timeout: 8000 }, (response) => {
+      .get({ port, path, host: '127.0.0.1', agent, timeout: 60_000 }, (response) => {
         let text = '';
         response.on('data', (part) => (text += part));
         response.on('end', () => (response.complete && response.statusCode === 200 ? resolve(text) : reject(new Error('short'))));

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 pub(crate) use rustix::process::Signal;
 
 /// Longer than anything here takes; waits end as soon as their condition holds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_workerapp-supervisor");
 
