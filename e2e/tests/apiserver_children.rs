@@ -301,7 +301,7 @@ async fn an_app_with_odd_values_everywhere_is_settled_also_after_a_restart() -> 
     // The second operator knows nothing of the first one's writes.
     let operator = fixture.operator().await?;
     fixture.silent(&operator, "shop", SILENCE).await?;
-    ensure!(operator.recorder.all().is_empty(), "{:?}", operator.recorder.all());
+    ensure!(operator.recorder.history().is_empty(), "{:?}", operator.recorder.history());
     fixture.end(operator).await
 }
 
