@@ -20,10 +20,15 @@ install_packages() {
   flock "$turn"
   # A mirror that falters is asked again, and whoever else holds dpkg's lock (a fresh machine's upgrades) is waited for.
   local patience=(-o Acquire::Retries=5 -o DPkg::Lock::Timeout=300)
-  if ! { apt-get "${patience[@]}" update -q && DEBIAN_FRONTEND=noninteractive apt-get "${patience[@]}" install -q -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
-    excerpt "$log"
-    die "apt-get could not install: ${missing[*]}" "look at the lines above; then apt-get install ${missing[*]}"
-  fi
+  local tries=3
+  until { apt-get "${patience[@]}" update -q && DEBIAN_FRONTEND=noninteractive apt-get "${patience[@]}" install -q -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; do
+    tries=$((tries - 1))
+    if [ $tries = 0 ]; then
+      excerpt "$log"
+      die "apt-get could not install: ${missing[*]}" "look at the lines above; then apt-get install ${missing[*]}"
+    fi
+    sleep 10
+  done
   exec {turn}>&-
 }
 
