@@ -13,4 +13,4 @@ archive=$here/../target/image/workerapp.tar
 "$testbed" exec helm upgrade --install workerapp-operator "$here/../charts/workerapp-operator" \
   --namespace workerapp-system --create-namespace \
   --set image.repository=localhost/workerapp --set image.tag=dev --set image.pullPolicy=Never --set-string podAnnotations.image-digest="$(cat "$archive.digest")" \
-  --wait --timeout 120s "$@" >&2
+  --wait --timeout 300s "$@" >&2

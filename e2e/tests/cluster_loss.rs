@@ -22,7 +22,7 @@ const PER_SECOND: f64 = 50.0;
 /// Connections of each kind at most; they take the nodes in turns.
 const CONNECTIONS: usize = 16;
 /// A run ends by itself after so long, whatever happens.
-const LONGEST: Duration = Duration::from_mins(4);
+const LONGEST: Duration = Duration::from_mins(20);
 /// Longer than anyone waits for a page.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Load before and after.

@@ -41,7 +41,7 @@ use crate::{
 pub use spread::{Answers, until_all_answer};
 
 /// How long anything may take on busy nodes before a test gives up on it.
-pub const PATIENCE: Duration = Duration::from_mins(2);
+pub const PATIENCE: Duration = Duration::from_mins(5);
 /// The namespace of the operator, as `e2e/install.sh` installs it.
 pub const OPERATOR_NAMESPACE: &str = "workerapp-system";
 /// The operator's Deployment, and its Helm release.

@@ -13,7 +13,7 @@ use super::requests;
 use crate::fixture::Pod;
 
 /// How long it may take until every worker of every pod was met.
-const SPREAD_PATIENCE: Duration = Duration::from_secs(20);
+const SPREAD_PATIENCE: Duration = Duration::from_mins(2);
 
 /// Who answered, for each pod.
 pub type Answers = BTreeMap<String, BTreeSet<String>>;

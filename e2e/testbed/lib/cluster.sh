@@ -66,13 +66,13 @@ up() {
     for ((i = 1; i <= nodes; i++)); do node_prepare $i; done
     for ((i = 1; i <= nodes; i++)); do node_start $i; done
     for ((i = 1; i <= nodes; i++)); do
-      wait_for "node$i" 90 "node$i-kubelet" node_is_ready $i
+      wait_for "node$i" 300 "node$i-kubelet" node_is_ready $i
       say "$NAME: node$i ready at $(node_address $i) after $((SECONDS - started)) s"
     done
   fi
   # Pods are refused until a namespace has its service account.
   [ "${TESTBED_CONTROLLERS:-yes}" = no ] ||
-    wait_for "the default service account" 60 kube-controller-manager kubectl_admin get serviceaccount default
+    wait_for "the default service account" 180 kube-controller-manager kubectl_admin get serviceaccount default
   for name in $(dead); do
     excerpt "$STATE/log/$name.log"
     die "$name has ended during the start" "the log above says why; then: $self down"

@@ -71,7 +71,7 @@ stop_apiserver_alone() {
 start_apiserver_alone() {
   ! alive "$STATE/run/kube-apiserver.pid" >/dev/null || die "the API server is running"
   start_apiserver
-  wait_for kube-apiserver 90 kube-apiserver kubectl_admin get --raw /readyz
+  wait_for kube-apiserver 240 kube-apiserver kubectl_admin get --raw /readyz
 }
 
 start_controller_manager() {
@@ -96,7 +96,7 @@ start_metrics_server() {
   sed -e "s|@ADDRESS@|$CONTROL_PLANE|" -e "s|@CA@|$(base64 -w0 <"$STATE/pki/ca.crt")|" "$here/manifests/metrics-server.yaml" |
     kubectl_admin apply -f - >"$STATE/log/metrics-server.apply.log"
   # It ends at once when it may not read this, and permissions take a moment to count.
-  wait_for "the permissions of metrics-server" 30 kube-apiserver kubectl_admin --as metrics-server \
+  wait_for "the permissions of metrics-server" 120 kube-apiserver kubectl_admin --as metrics-server \
     get configmap extension-apiserver-authentication -n kube-system
   component cp metrics-server "$BIN/metrics-server" --secure-port=4443 \
     --kubeconfig="$STATE/metrics-server.kubeconfig" --authentication-kubeconfig="$STATE/metrics-server.kubeconfig" \
@@ -112,6 +112,6 @@ control_plane_start() {
   control_plane_members
   start_etcd
   start_apiserver
-  wait_for kube-apiserver 90 kube-apiserver kubectl_admin get --raw /readyz
+  wait_for kube-apiserver 240 kube-apiserver kubectl_admin get --raw /readyz
   [ "${TESTBED_CONTROLLERS:-yes}" = no ] || start_controller_manager
 }

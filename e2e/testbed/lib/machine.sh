@@ -72,7 +72,7 @@ machine_start() {
       bash -c "$machine_setup" machine "$machine" "$sys" "$BIN/pause" </dev/null >"$STATE/log/$machine.setup.log" 2>&1
   ) &
   outer=$!
-  for _ in {1..100}; do
+  for _ in {1..1200}; do
     init=$(pgrep -P "$outer" -x pause) && break
     sleep 0.05
   done

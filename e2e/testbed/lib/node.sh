@@ -99,7 +99,7 @@ node_prepare() {
 
 node_start() { # index
   local node=node$1 dir=$STATE/node$1
-  wait_for "containerd on $node" 30 "$node-containerd" node_ctr "$1" version
+  wait_for "containerd on $node" 120 "$node-containerd" node_ctr "$1" version
   node_import "$1" "$BIN/pause.tar"
   component "$node" "$node-kubelet" env PATH="$BIN:$PATH" "$BIN/kubelet" --config="$dir/kubelet.yaml" \
     --kubeconfig="$STATE/$node.kubeconfig" --hostname-override="$node" --node-ip="$(node_address "$1")" \
