@@ -206,7 +206,8 @@ async fn watt_is_told_the_count_and_its_metrics_are_offered() -> Result<()> {
             ["get", "service", "watt", "-o", "jsonpath={.spec.ports[?(@.name==\"metrics\")].nodePort}"];
         let mut metrics = endpoints[0];
         metrics.set_port(nodes.kubectl(&port).await?.parse()?);
-        let text = requests::get(metrics, "/metrics").await?;
+        let text =
+            eventually("the metrics of Watt", async || requests::get(metrics, "/metrics").await).await?;
         ensure!(text.contains("# TYPE "), "no metrics: {text}");
         Ok(())
     })

@@ -123,7 +123,8 @@ async fn a_paused_app_keeps_what_is_changed_by_hand_until_it_is_resumed() -> Res
 #[tokio::test]
 async fn bench_finds_the_annotated_services_and_sees_their_pods() -> Result<()> {
     on_nodes("cli-bench", async |nodes| {
-        nodes.serve_app("one", hello(json!({ "replicas": 1 }))).await?;
+        let one = nodes.serve_app("one", hello(json!({ "replicas": 1 }))).await?;
+        nodes.endpoints(&one).await?;
         let two = nodes.serve_app("two", hello(json!({ "replicas": 2 }))).await?;
         nodes.serve_app("hidden", hello(json!({ "service": { "expose": false } }))).await?;
         nodes.endpoints(&two).await?;

@@ -74,8 +74,8 @@ async fn llmkube_484_load_adds_pods_and_nobody_takes_them_away() -> Result<()> {
         let autoscaling = json!({ "minReplicas": 1, "maxReplicas": 4, "cpu": { "averageUtilization": 50 } });
         for env in ["red", "blue"] {
             nodes.apply("busy", spec(autoscaling.clone(), env)).await?;
-            let app = nodes.until_ready("busy").await?;
-            ensure!(scales(&app), "{:?}", app.status);
+            nodes.until_ready("busy").await?;
+            Box::pin(nodes.wait("busy", "ScalingActive", scales)).await?;
             tokio::time::sleep(WINDOW).await;
         }
         let autoscaler = nodes.api::<HorizontalPodAutoscaler>().get("busy").await?;
