@@ -55,6 +55,7 @@ fn an_explicit_count_stays() {
     };
     cgroup.limit(100_000);
     let supervisor = cgroup.run(Setup::new(&["node", &app("server.js")]).workers(2)).ready();
+    supervisor.wait_answers(2);
     cgroup.limit(300_000);
     // Longer than a derived count would take.
     std::thread::sleep(Duration::from_secs(4));

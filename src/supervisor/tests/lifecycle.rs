@@ -157,6 +157,7 @@ fn no_connection_goes_to_a_worker_that_is_down() {
         app("server.js")
     );
     let supervisor = Setup::new(&["sh", "-c", &script]).workers(2).ready();
+    supervisor.wait_answers(2);
     let pids = supervisor.worker_pids();
     kill(pids[1], Signal::KILL);
     wait_for("the supervisor to notice", || supervisor.output().contains("worker 1 ended").then_some(()));

@@ -69,6 +69,8 @@ fn a_successor_that_fails_leaves_the_old_workers_alone() {
     let directory = Directory::new("broken");
     let script = directory.file("server.js", &fs::read_to_string(app("server.js")).unwrap());
     let supervisor = Setup::new(&["node", &script]).workers(2).ready();
+    // Both have read the script by then.
+    supervisor.wait_answers(2);
     let pids = supervisor.worker_pids();
     fs::write(&script, "process.exit(3)").unwrap();
     supervisor.signal(Signal::HUP);
