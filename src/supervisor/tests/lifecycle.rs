@@ -62,7 +62,7 @@ fn what_does_not_stop_is_killed_within_the_grace_period() {
 
 #[test]
 fn a_second_signal_does_not_wait() {
-    let mut supervisor = tree("stubborn").start();
+    let mut supervisor = tree("stubborn").flags(&["--grace", "600"]).start();
     wait_for("the daemon", || numbers(&supervisor.output(), "daemon").first().copied());
     supervisor.signal(Signal::TERM);
     supervisor.wait_output("SIGTERM: stopping");
@@ -213,7 +213,7 @@ fn kubernetes_43576_serves_on_while_the_endpoints_are_withdrawn() {
 
 #[test]
 fn the_images_stop_signal_means_stop_and_is_what_workers_get() {
-    let mut supervisor = tree("signals").flags(&["--stop-signal", "SIGQUIT", "--grace", "3"]).start();
+    let mut supervisor = tree("signals").flags(&["--stop-signal", "SIGQUIT", "--grace", "600"]).start();
     supervisor.wait_output("prepared");
     supervisor.signal(Signal::QUIT);
     supervisor.wait_output("got SIGQUIT");
