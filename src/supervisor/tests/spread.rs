@@ -113,11 +113,11 @@ fn kubernetes_101887_a_kept_connection_ends_after_so_many_requests_or_so_long() 
         assert!((45..=55).contains(&answers), "{answers}");
     }
 
-    let supervisor = server(&["--connection-age", "0.5"]);
+    let supervisor = server(&["--connection-age", "3"]);
     let begin = Instant::now();
     let answers = answers_of_one(&supervisor);
     assert!(
-        begin.elapsed() >= Duration::from_millis(450) && answers > 1,
+        begin.elapsed() >= Duration::from_millis(2_700) && answers > 1,
         "{answers} in {:?}",
         begin.elapsed()
     );
