@@ -25,7 +25,7 @@ use crate::{
     definition,
     error::Error,
     events::{self, Events},
-    health::Health,
+    health::{Health, Sight, View},
     http,
     inquiry::Inquiries,
     kind::Kind,
@@ -35,7 +35,7 @@ use crate::{
     nodes::{self, Nodes},
     outage::Outage,
     queue::{Lane, Queue},
-    reconcile::{Outcome, reconcile},
+    reconcile::{Outcome, carry_out_early, reconcile},
     requests::counted,
     served::{self, ServedMetrics},
 };
@@ -56,6 +56,8 @@ pub(crate) struct Controller {
     pub(crate) backoff: Backoff,
     pub(crate) health: Arc<Health>,
     resync: Duration,
+    /// Cancelled once the caches were complete; before that only edits are taken from the queue.
+    complete: CancellationToken,
 }
 
 /// Runs the operator until `stop` is cancelled, then lets running reconciles end. It is the only one, and works at once.
@@ -142,6 +144,7 @@ async fn operate(
         backoff: Backoff::default(),
         health: Arc::default(),
         resync: config.resync,
+        complete: CancellationToken::new(),
     });
 
     let mut background = JoinSet::new();
@@ -158,7 +161,7 @@ async fn operate(
     background.spawn(definition::compare(controller.context.client.clone(), Arc::clone(&controller.health)));
 
     let ready = async {
-        tokio::join!(controller.health.complete(), served::first(&controller), nodes::first(&controller))
+        tokio::join!(controller.health.edits(), served::first(&controller), nodes::first(&controller))
     };
     tokio::select! {
         () = stop.cancelled() => {}
@@ -166,8 +169,8 @@ async fn operate(
             background.spawn(served::follow(Arc::clone(&controller)));
             background.spawn(nodes::follow(Arc::clone(&controller)));
             background.spawn(burst::follow(Arc::clone(&controller)));
-            let apps = controller.context.caches[Kind::WorkerApp].len();
-            tracing::info!(apps, "caches are complete");
+            controller.queue.only(Lane::Edit);
+            background.spawn(Arc::clone(&controller).open());
             controller.lead(config.concurrency, leadership, &stop).await;
         }
     }
@@ -195,14 +198,27 @@ impl Controller {
             [] => vec![None],
             some => some.iter().cloned().map(Some).collect(),
         };
-        let watch = |kind: Kind, namespace: &Option<String>| Watch {
-            kind,
-            namespace: namespace.clone(),
-            context: Arc::clone(&self.context),
-            queue: Arc::clone(&self.queue),
-            health: Arc::clone(&self.health),
+        let watch = |kind: Kind, namespace: &Option<String>| {
+            // All of them before the first one runs: one that isn't known of would not be waited for.
+            self.health.set(kind, namespace.as_deref(), Sight::Listing);
+            Watch {
+                kind,
+                namespace: namespace.clone(),
+                context: Arc::clone(&self.context),
+                queue: Arc::clone(&self.queue),
+                health: Arc::clone(&self.health),
+            }
         };
         scopes.iter().flat_map(|scope| Kind::ALL.map(|kind| watch(kind, scope))).collect()
+    }
+
+    /// Lets all apps be looked at, and not only edits be carried out, once the caches are complete.
+    async fn open(self: Arc<Self>) {
+        self.health.complete().await;
+        let apps = self.context.caches[Kind::WorkerApp].len();
+        tracing::info!(apps, "caches are complete");
+        self.queue.only(Lane::Background);
+        self.complete.cancel();
     }
 
     /// Has every app looked at: something has changed that concerns all of them.
@@ -235,7 +251,12 @@ impl Controller {
             if !leads {
                 return;
             }
-            self.context.metrics.leader(true);
+            // Who still reads the cluster doesn't count as one that leads, though edits are carried out.
+            let tell = async {
+                self.complete.cancelled().await;
+                self.context.metrics.leader(true);
+                std::future::pending::<()>().await;
+            };
             let mut lost = leadership.clone();
             let over = async {
                 tokio::select! {
@@ -243,7 +264,10 @@ impl Controller {
                     _ = lost.wait_for(|leads| !leads) => {}
                 }
             };
-            self.work(concurrency, over, stop).await;
+            tokio::select! {
+                () = self.work(concurrency, over, stop) => {}
+                () = tell => {}
+            }
             self.context.metrics.leader(false);
         }
     }
@@ -303,9 +327,14 @@ impl Controller {
 
     /// One look at one app, and when the next one is due.
     async fn look_at(self: Arc<Self>, key: Key, slot: OwnedSemaphorePermit) {
-        if !self.health.sees(&key.namespace) {
-            // What is missing from the caches would be taken for missing from the cluster.
-            self.queue.add_after(&key, UNSEEN_WAIT);
+        let early = !self.complete.is_cancelled();
+        let view = self.health.view(&key.namespace);
+        if view == View::Nothing {
+            if early {
+                self.queue.add(&key, Lane::New);
+            } else {
+                self.queue.add_after(&key, UNSEEN_WAIT);
+            }
             self.queue.done(&key);
             return;
         }
@@ -315,7 +344,12 @@ impl Controller {
         let outcome = {
             let key = key.clone();
             // In a task of its own, so that a panic in it is this app's failure and no other's.
-            let look = async move { reconcile(&context, &key).await };
+            let look = async move {
+                match view {
+                    View::Edits(listing) => carry_out_early(&context, &key, &listing).await,
+                    _ => reconcile(&context, &key).await,
+                }
+            };
             tokio::spawn(look.instrument(span.clone())).await
         };
         let metrics = &self.context.metrics;
@@ -329,6 +363,11 @@ impl Controller {
             Ok(Outcome::Gone) => {
                 self.forget(&key);
                 "gone"
+            }
+            Ok(Outcome::Early) => {
+                // With those that nobody has looked at yet, as soon as that may be.
+                self.queue.add(&key, Lane::New);
+                "early"
             }
             // It failed since another one leads: it has to be right as soon as this one leads again.
             Ok(Outcome::Failed(..)) if !self.context.fence.is_open() => {

@@ -16,6 +16,8 @@ use kube::{
 use workerapp_api::{WorkerApp, names};
 use workerapp_plan::{PodMonitor, ScaledObject};
 
+use crate::cache::Incoming;
+
 /// A kind that the operator reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -158,6 +160,12 @@ impl Kind {
         matches!(self.concern(), Concern::Parent | Concern::ParentOrNamespace)
     }
 
+    /// Whether a plan has to know all of this kind in a namespace, or whether the cluster has it at all: such lists go before the others,
+    /// which are long and of which a look at one app needs what has its name.
+    pub(crate) fn is_listed_first(self) -> bool {
+        !matches!(self.concern(), Concern::Parent | Concern::Labelled) || self.may_be_absent()
+    }
+
     /// The API of this kind in one namespace, or in all, whose objects are read as `K`.
     pub fn api<K>(self, client: &Client, namespace: Option<&str>) -> Api<K>
     where
@@ -178,6 +186,13 @@ impl Kind {
                 Some(format!("{}={}", names::LABEL_MANAGED_BY, names::MANAGED_BY))
             }
         }
+    }
+
+    /// Whether a list by [`Kind::selector`] brings this object.
+    pub(crate) fn lists(self, object: &Incoming) -> bool {
+        let labels = object.meta().labels.as_ref();
+        let manager = labels.and_then(|labels| labels.get(names::LABEL_MANAGED_BY));
+        self.selector().is_none() || manager.is_some_and(|manager| manager == names::MANAGED_BY)
     }
 
     /// Where an object of this kind says how few pods it leaves, if it scales the Deployment.
@@ -208,6 +223,8 @@ impl fmt::Display for Kind {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::{Kind, ROWS};
 
     #[test]
@@ -217,5 +234,25 @@ mod tests {
             assert_eq!(kind.resource().kind, kind.as_str());
             assert_eq!(Kind::named(kind.as_str()), Some(kind));
         }
+    }
+
+    #[test]
+    fn first_come_the_kinds_of_which_a_plan_has_to_know_all() {
+        let later: Vec<_> = Kind::ALL.into_iter().filter(|kind| !kind.is_listed_first()).collect();
+        let children = [Kind::Deployment, Kind::Service, Kind::HorizontalPodAutoscaler];
+        assert_eq!(later, [&children[..], &[Kind::NetworkPolicy, Kind::Pod]].concat());
+    }
+
+    #[test]
+    fn somebody_elses_object_is_in_no_list_of_children() {
+        let lists = |kind: Kind, labels: serde_json::Value| {
+            let object = json!({ "metadata": { "name": "shop", "labels": labels } });
+            kind.lists(&serde_json::from_str(&object.to_string()).unwrap())
+        };
+        let ours = json!({ "app.kubernetes.io/managed-by": "workerapp-operator" });
+        assert!(lists(Kind::Deployment, ours));
+        assert!(!lists(Kind::Deployment, json!({ "app.kubernetes.io/managed-by": "Helm" })));
+        assert!(!lists(Kind::Deployment, json!(null)));
+        assert!(lists(Kind::PodDisruptionBudget, json!(null)));
     }
 }

@@ -23,7 +23,7 @@ use crate::{burst::Step, cache::Key, kind::Kind, queue::Lane, sync::lock};
 const BUCKETS: [f64; 13] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
 /// What a look can lead to.
-const OUTCOMES: [&str; 4] = ["settled", "failed", "gone", "panicked"];
+const OUTCOMES: [&str; 5] = ["settled", "failed", "gone", "early", "panicked"];
 
 /// The operator's metrics.
 #[derive(Debug)]

@@ -15,9 +15,10 @@ use tokio::{sync::Notify, time::Instant};
 use crate::{cache::Key, sync::lock};
 
 /// How urgent it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
     /// A start or a timer: most likely all stands as it should.
+    #[default]
     Background,
     /// Nobody has looked at it yet.
     New,
@@ -64,6 +65,8 @@ struct State {
     lanes: [VecDeque<Key>; Lane::ALL.len()],
     timers: BTreeSet<(Instant, Key)>,
     running: usize,
+    /// What is less urgent is not taken.
+    least: Lane,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +100,12 @@ impl Queue {
         }
         state.timers.insert((due, key.clone()));
         drop(state);
+        self.wake.notify_one();
+    }
+
+    /// From now on only what is at least so urgent is taken; all else stays where it is.
+    pub fn only(&self, least: Lane) {
+        lock(&self.state).least = least;
         self.wake.notify_one();
     }
 
@@ -207,7 +216,7 @@ impl State {
 
     fn take(&mut self, now: Instant) -> Option<Turn> {
         loop {
-            let mut by_urgency = Lane::ALL.into_iter().rev();
+            let mut by_urgency = Lane::ALL.into_iter().rev().filter(|lane| *lane >= self.least);
             let (key, lane) =
                 by_urgency.find_map(|lane| Some((self.lanes[lane as usize].pop_front()?, lane)))?;
             let Some(slot) = self.slots.get_mut(&key) else { continue };
@@ -254,6 +263,34 @@ mod tests {
             tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err(),
             "each stands there once"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_only_edits_are_taken_all_else_waits_in_its_place() {
+        let queue = Queue::default();
+        queue.only(Lane::Edit);
+        queue.add(&key("old"), Lane::Background);
+        queue.add(&key("new"), Lane::New);
+        queue.add_after(&key("due"), Duration::from_millis(1));
+        queue.add(&key("edited"), Lane::Edit);
+        assert_eq!(queue.next().await.key, key("edited"));
+        // It waits for a second look with the others, and an edit of one of those comes through.
+        queue.add(&key("edited"), Lane::New);
+        queue.done(&key("edited"));
+        assert!(tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err());
+        queue.add(&key("old"), Lane::Edit);
+        assert_eq!(queue.next().await.key, key("old"));
+        queue.done(&key("old"));
+        assert_eq!(queue.len(), 3);
+        let rest = async {
+            let mut rest = Vec::new();
+            for _ in 0..3 {
+                rest.push(queue.next().await.key);
+            }
+            rest
+        };
+        let (rest, ()) = tokio::join!(rest, async { queue.only(Lane::Background) });
+        assert_eq!(rest, [key("new"), key("edited"), key("due")]);
     }
 
     #[tokio::test(start_paused = true)]

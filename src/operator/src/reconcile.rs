@@ -8,7 +8,7 @@ use workerapp_plan::{Pause, Plan};
 
 use crate::{
     apply::{self, Applied, Owner},
-    cache::Key,
+    cache::{Key, by_name},
     context::Context,
     dereference::{Subject, dereference},
     error::Error,
@@ -26,6 +26,8 @@ pub(crate) enum Outcome {
     Failed(Vec<Error>, Option<Duration>),
     /// The app is gone or going: Kubernetes deletes the children by their owner references.
     Gone,
+    /// Not all is seen that a whole look needs, which has to follow.
+    Early,
 }
 
 /// Makes the cluster what the app says, as far as that is possible, and says in the app's status how far that is.
@@ -36,7 +38,7 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
     }
 
     let burst = subject.burst.as_ref().map(|(_, burst)| burst);
-    let owner = Owner { key: key.clone(), uid: subject.object.uid.clone(), new: is_new(&subject) };
+    let owner = owner(&subject);
     let scales = subject.app.as_ref().is_ok_and(|app| app.spec.autoscaling.is_some());
     let pause = subject.app.as_ref().ok().and_then(|app| Pause::of(app));
     let planned = plan(&subject);
@@ -80,6 +82,36 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Outcome {
     } else {
         Outcome::Failed(errors, due)
     }
+}
+
+/// Carries out an edit while the lists of `listing` are under way, with the app's children read by name; does nothing for an app that
+/// nobody has edited. The status is left to the whole look: it would be told of pods that nobody has seen.
+pub(crate) async fn carry_out_early(context: &Context, key: &Key, listing: &[Kind]) -> Outcome {
+    let Some(subject) = dereference(context, key).filter(is_edited) else { return Outcome::Early };
+    let Ok(plan) = plan(&subject) else { return Outcome::Early };
+    if let Err(error) = by_name::read(context, listing, key).await {
+        tracing::debug!("the edit waits for the caches: {error}");
+        return Outcome::Early;
+    }
+    let burst = subject.burst.as_ref().map(|(_, burst)| burst);
+    let applied = apply::apply(context, &owner(&subject), &plan.children, burst).await;
+    for error in applied.errors {
+        tracing::debug!(reason = error.reason().as_str(), "the edit waits for the caches: {error}");
+    }
+    Outcome::Early
+}
+
+fn owner(subject: &Subject) -> Owner {
+    let object = &subject.object;
+    Owner { key: object.key.clone(), uid: object.uid.clone(), new: is_new(subject) }
+}
+
+/// Whether its spec has changed since it was last told of, and is to be carried out.
+fn is_edited(subject: &Subject) -> bool {
+    let Ok(app) = &subject.app else { return false };
+    let observed = app.status.as_ref().and_then(|status| status.observed_generation);
+    let ahead = observed.is_some_and(|observed| subject.object.generation > observed);
+    ahead && !subject.object.deleting && Pause::of(app).is_none()
 }
 
 /// Whether nothing was ever told of it.

@@ -3,7 +3,9 @@
 //!
 //! - `incoming`: one object as it comes; `object`: reduced; `packed`: its text
 //! - `watch`: fills a cache from the API server and wakes the apps that an event concerns
+//! - `by_name`: the children of one app, before the lists of their kinds are complete
 
+pub(crate) mod by_name;
 pub mod incoming;
 pub mod object;
 mod packed;
@@ -92,7 +94,8 @@ impl Cache {
         self.len() == 0
     }
 
-    /// A write to this object begins; its answer goes to what is returned. Nobody else writes to the object meanwhile.
+    /// A write to this object begins, or a question after it; the answer goes to what is returned. Nobody else writes to the object
+    /// meanwhile.
     pub fn writing(&self, key: &Key) -> Writing<'_> {
         write(&self.state).writing.insert(key.clone(), false);
         Writing { cache: self, key: key.clone() }
@@ -174,7 +177,7 @@ impl Cache {
     }
 }
 
-/// A write that is under way.
+/// A write, or a question, that is under way.
 #[derive(Debug)]
 pub struct Writing<'a> {
     cache: &'a Cache,

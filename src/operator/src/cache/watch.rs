@@ -55,7 +55,7 @@ impl Watch {
             page_size: Some(PAGE),
             ..watcher::Config::default()
         };
-        self.set(Sight::Listing);
+        self.health.turn(self.kind).await;
 
         let mut failures = 0;
         loop {
