@@ -80,7 +80,7 @@ pub(super) fn definition_current(evidence: &Evidence) -> Finding {
         },
         (lacking, _) => Finding::Failure {
             seen: format!("the cluster doesn't know spec fields of this version: {}", lacking.join(", ")),
-            remedy: "apply the newer definition, which Helm doesn't do by itself: kubectl apply --server-side -f crds/".into(),
+            remedy: "upgrade the operator's release (helm upgrade); where Helm doesn't hold the definition: kubectl apply --server-side -f crds/".into(),
         },
     }
 }
@@ -109,7 +109,7 @@ pub(super) fn operator(evidence: &Evidence) -> Finding {
         (_, [one]) => Finding::Well(one.clone()),
         (_, several) => Finding::Warning {
             seen: format!("{} run: {}", several.len(), several.join(", ")),
-            remedy: "let each look after namespaces of its own (the chart's watchNamespaces), or remove all but one".into(),
+            remedy: "let each look after namespaces of its own (the chart's value `namespaces`), or remove all but one".into(),
         },
     }
 }
