@@ -44,7 +44,7 @@ pub(crate) enum Command {
     /// Show or follow what the workers of an app write
     #[command(display_order = 7, after_help = logs::EXAMPLES)]
     Logs(logs::Arguments),
-    /// Replace an app's pods by new ones, one after the other
+    /// Replace an app's pods by new ones, as kubectl rollout restart does
     #[command(display_order = 8, after_help = restart::EXAMPLES)]
     Restart(restart::Arguments),
     /// Have the operator leave an app's objects alone

@@ -27,7 +27,8 @@ pub struct AutoscalingSpec {
     pub memory: Option<MemoryTarget>,
     /// Scale on requests in flight, for each pod: those that have begun and not ended, and connections that wait to be
     /// accepted. Node only. As all that follow it needs the operator's metrics API (Helm: `metricsApi.enabled`) or another
-    /// one that serves the same numbers; while none answers the app scales on CPU. Example: `{averageValue: 20}`.
+    /// one that serves the same numbers; while none answers the app scales on its other metrics, or on CPU where it has none.
+    /// Example: `{averageValue: 20}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<PerPodTarget>,
     /// Scale on requests per second, for each pod. Node only. Example: `{averageValue: 500}`.

@@ -104,7 +104,7 @@ use crate::{WorkerAppStatus, lenient, quantity::Quantity, validation as rule};
     validation = rule::reserved_volume()
 )]
 pub struct WorkerAppSpec {
-    /// The image that holds the app. Example: `ghcr.io/acme/shop:1.4.2`.
+    /// The image that holds the app. Example: `registry.example.com/shop:1.4.2`.
     #[schemars(length(min = 1, max = 1024))]
     pub image: String,
     /// When the image is pulled: `Always`, `IfNotPresent` or `Never`. Default: Kubernetes' own (`Always` for the tag

@@ -1,4 +1,4 @@
-//! `restart`: new pods for an app, one after the other, as `kubectl rollout restart` does.
+//! `restart`: new pods for an app, as `kubectl rollout restart` does.
 
 use std::{process::ExitCode, time::Duration};
 

@@ -141,7 +141,7 @@ pub(super) fn nodes(evidence: &Evidence) -> Finding {
     Finding::Warning {
         seen: some(&old),
         remedy: format!(
-            "upgrade to Linux {}.{} or newer: workers of one process each are reduced to one there",
+            "upgrade to Linux {}.{} or newer: of workers of one process each only one runs there, or all with Node 22.12, 23.1 or newer",
             OLDEST_KERNEL.0, OLDEST_KERNEL.1
         ),
     }
