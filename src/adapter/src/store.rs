@@ -176,8 +176,7 @@ impl Store {
         selector: &Selector,
         now: Moment,
     ) -> Vec<(&str, Value)> {
-        let value = |pod: &Pod| pod.value(metric, now, WINDOW);
-        self.matching(namespace, selector).filter_map(|(name, pod)| Some((name, value(pod)?))).collect()
+        self.values(metric, namespace, selector, now, WINDOW)
     }
 
     /// The same by each pod's newest sample alone (of a count: since the one before), for whoever can't wait for a mean to follow.
@@ -188,7 +187,18 @@ impl Store {
         selector: &Selector,
         now: Moment,
     ) -> Vec<(&str, Value)> {
-        let value = |pod: &Pod| pod.value(metric, now, NEWEST);
+        self.values(metric, namespace, selector, now, NEWEST)
+    }
+
+    fn values(
+        &self,
+        metric: &Metric,
+        namespace: &str,
+        selector: &Selector,
+        now: Moment,
+        window: Duration,
+    ) -> Vec<(&str, Value)> {
+        let value = |pod: &Pod| pod.value(metric, now, window);
         self.matching(namespace, selector).filter_map(|(name, pod)| Some((name, value(pod)?))).collect()
     }
 
