@@ -1,7 +1,7 @@
 # The few commands that everything else hangs on. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build generate lint test faults soak image demo demo-down compare testbed-up testbed-down bench-adapter bench-autoscale bench-load bench-operator bench-supervisor
+.PHONY: help build generate lint test faults keda soak image demo demo-down compare testbed-up testbed-down bench-adapter bench-autoscale bench-load bench-operator bench-supervisor
 NODES ?= 3
 
 help: ## this list
@@ -25,6 +25,9 @@ test: ## all tests, with the time each part took; one part: e2e/test.sh unit
 
 faults: ## the operator crashed, misled and refused, a sample of each step, by name; FAULTS=all: every case; FAULTS_SEED=N replays a seed
 	@e2e/test.sh faults
+
+keda: ## ScaledObjects with KEDA itself, which takes ten minutes to build
+	@e2e/test.sh keda
 
 soak: ## ten minutes of kills, restarts and resizes of the supervisor under load; QUICK=1: one minute
 	@e2e/soak.sh

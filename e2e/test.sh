@@ -9,8 +9,9 @@
 #   cluster     on real nodes, with the operator installed by Helm
 #   faults      a sample of every story of the operator with every fault; FAULTS=all: all (only if it is named; a part of it
 #               belongs to apiserver)
+#   keda        with KEDA itself beside a real API server (only if it is named: its programs take ten minutes to build)
 #
-#   KEEP=1        leave the clusters of the last three parts up, to look at them
+#   KEEP=1        leave the clusters of the last four parts up, to look at them
 #   CONTEXT=name  run those on the cluster of this kubeconfig context; its nodes must have the images localhost/hello:1,
 #                 localhost/json:1, localhost/next:1 and localhost/workerapp:dev
 set -euo pipefail
@@ -26,7 +27,7 @@ unset WORKERAPP_TEST_KUBECONFIG
 [ -n "${CONTEXT:-}" ] || unset KUBECONFIG
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
 parts=(lint unit image chart apiserver cluster)
-more_parts=(faults)
+more_parts=(faults keda)
 
 scripts() { git ls-files -co --exclude-standard | xargs grep -lIm1 -E '^#!(/usr/bin/env |/bin/)(ba)?sh' -- Makefile; }
 
@@ -108,6 +109,11 @@ apiserver() {
 cluster() {
   end_to_end wate2e 2 'cluster_*'
   "$testbed" exec env README_IMAGE=localhost/hello:1 "$here/readme.sh"
+}
+
+keda() {
+  [ -n "${CONTEXT:-}" ] || "$here/testbed/build" keda
+  end_to_end wakeda 0 keda
 }
 
 faults() { FAULTS=${FAULTS:-sample} end_to_end wafaults 0 apiserver_faults; }

@@ -23,6 +23,7 @@ pub mod cli;
 pub mod cluster;
 pub mod faults;
 pub mod fixture;
+pub mod keda;
 pub mod metrics_api;
 pub mod nodes;
 pub mod operator;

@@ -1,5 +1,5 @@
-//! KEDA's ScaledObjects in the place of autoscalers, where a cluster has the kind. KEDA itself doesn't run here: what it would say
-//! stands in the ScaledObject's status.
+//! KEDA's ScaledObjects in the place of autoscalers, where a cluster has the kind, as KEDA defines it. KEDA itself doesn't run here
+//! but in `keda`: what it would say stands in the ScaledObject's status.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler};
@@ -8,44 +8,9 @@ use workerapp_api::{WorkerApp, condition::ConditionType};
 use workerapp_e2e::{
     Fixture, app, cluster,
     fixture::{SILENCE, condition},
+    keda,
 };
 use workerapp_plan::ScaledObject;
-
-const NAME: &str = "scaledobjects.keda.sh";
-
-/// The fields that the operator sends, as KEDA defines them: any other is refused.
-fn definition() -> Value {
-    let text = json!({ "type": "string" });
-    let object = |properties: Value| json!({ "type": "object", "properties": properties });
-    let map = json!({ "type": "object", "additionalProperties": text });
-    let count = |least: i32| json!({ "type": "integer", "format": "int32", "minimum": least });
-    let mut trigger = object(json!({
-        "type": { "type": "string", "minLength": 1 }, "name": text, "metricType": text, "metadata": map,
-        "authenticationRef": object(json!({ "name": text, "kind": text })),
-    }));
-    trigger["required"] = json!(["metadata", "type"]);
-    let behavior = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    let mut spec = object(json!({
-        "scaleTargetRef": object(json!({ "apiVersion": text, "kind": text, "name": { "type": "string", "minLength": 1 } })),
-        "minReplicaCount": count(0), "maxReplicaCount": count(1), "pollingInterval": count(1),
-        "advanced": object(json!({ "horizontalPodAutoscalerConfig": object(json!({ "behavior": behavior })) })),
-        "triggers": { "type": "array", "minItems": 1, "items": trigger },
-    }));
-    spec["required"] = json!(["scaleTargetRef", "triggers"]);
-    let condition = object(json!({ "type": text, "status": text, "reason": text, "message": text }));
-    let status = object(json!({
-        "lastActiveTime": text, "conditions": { "type": "array", "items": condition },
-    }));
-    let schema = object(json!({ "spec": spec, "status": status }));
-    json!({ "metadata": { "name": NAME }, "spec": {
-        "group": "keda.sh", "scope": "Namespaced",
-        "names": { "kind": "ScaledObject", "plural": "scaledobjects", "singular": "scaledobject" },
-        "versions": [{
-            "name": "v1alpha1", "served": true, "storage": true,
-            "schema": { "openAPIV3Schema": schema }, "subresources": { "status": {} },
-        }],
-    } })
-}
 
 fn scaled(keda: Option<&Value>) -> Value {
     let mut autoscaling = json!({
@@ -91,8 +56,8 @@ async fn says(fixture: &Fixture, type_: &str, status: &str, told: (&str, &str)) 
 #[tokio::test]
 async fn llmkube_484_keda_takes_over_and_gives_back_without_a_pod_lost() -> Result<()> {
     let fixture = Fixture::new().await?;
-    cluster::remove_definition(&fixture.client, NAME).await?;
-    cluster::add_definition(&fixture.client, definition()).await?;
+    cluster::remove_definition(&fixture.client, keda::SCALED_OBJECTS).await?;
+    cluster::add_definition(&fixture.client, keda::scaled_objects()?).await?;
     let operator = fixture.operator().await?;
     let keda = json!({ "prometheusAddress": "http://prometheus:9090",
         "triggers": [{ "type": "cron", "metadata": { "desiredReplicas": "4" } }] });
@@ -128,7 +93,7 @@ async fn llmkube_484_keda_takes_over_and_gives_back_without_a_pod_lost() -> Resu
     // KEDA goes while an app asks for it: an autoscaler of the operator's own stands in, and that is told.
     fixture.apply("shop", scaled(Some(&keda))).await?;
     scales(&fixture, true).await?;
-    cluster::remove_definition(&fixture.client, NAME).await?;
+    cluster::remove_definition(&fixture.client, keda::SCALED_OBJECTS).await?;
     scales(&fixture, false).await?;
     let told = |app: &WorkerApp| {
         let found = condition(app, ConditionType::Reconciled);

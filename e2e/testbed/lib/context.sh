@@ -22,7 +22,7 @@ context_command() {
   local command=${1:-} file
   shift || true
   file=$(context_kubeconfig)
-  export KUBECONFIG=$file WORKERAPP_TEST_KUBECONFIG=$file PATH=$BIN:$PATH
+  export KUBECONFIG=$file WORKERAPP_TEST_KUBECONFIG=$file WORKERAPP_TEST_KEDA=$TESTBED_HOME/keda PATH=$BIN:$PATH
   case $command in
     up)
       kubectl get --raw /readyz --request-timeout=10s >/dev/null || die "the cluster of context '$CONTEXT' does not answer" "check it: kubectl --context $CONTEXT get nodes"
