@@ -2,17 +2,24 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Debug,
     path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
 use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{Patch, PatchParams, PostParams},
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    autoscaling::v2::HorizontalPodAutoscaler,
+    core::v1::{Namespace, Service},
 };
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    core::NamespaceResourceScope,
+};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use workerapp_api::WorkerApp;
 use workerapp_e2e::{app, cluster, scrape};
@@ -80,6 +87,29 @@ impl Cluster {
         };
         stream::iter(0..apps).map(make).buffer_unordered(MAKERS).try_collect::<()>().await?;
         Ok(namespace)
+    }
+
+    /// Removes the apps of a namespace and their children, which no garbage collector does here: the API server makes a Service the
+    /// more slowly the more there are, and the next run is to find what this one found.
+    pub(crate) async fn clear(&self, namespace: &str) -> Result<()> {
+        self.clear_of::<WorkerApp>(namespace).await?;
+        self.clear_of::<HorizontalPodAutoscaler>(namespace).await?;
+        self.clear_of::<Service>(namespace).await?;
+        self.clear_of::<Deployment>(namespace).await
+    }
+
+    async fn clear_of<K>(&self, namespace: &str) -> Result<()>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let names = api.list_metadata(&ListParams::default()).await?;
+        let names = names.items.iter().map(ResourceExt::name_any);
+        let remove = |name: String| {
+            let api = api.clone();
+            async move { api.delete(&name, &DeleteParams::background()).await.map(drop) }
+        };
+        Ok(stream::iter(names).map(remove).buffer_unordered(MAKERS).try_collect().await?)
     }
 
     pub(crate) fn apps(&self, namespace: &str) -> Api<WorkerApp> {

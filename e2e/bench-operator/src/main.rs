@@ -64,7 +64,7 @@ async fn run(arguments: &Arguments, cluster: &Cluster, results: &mut Results) ->
         let (fresh, restart) = edits::starts(cluster, &effort).await?;
         results.edits.extend([fresh, restart]);
     }
-    // Last: the API server makes Services the more slowly the more there are, and what stands stays.
+    // Last: this is what makes most objects.
     if parts.contains(&Part::Settle) {
         settle::measure(cluster, &effort, results).await?;
     }

@@ -36,7 +36,7 @@ pub(crate) struct Round {
     pub(crate) served: BTreeMap<String, f64>,
 }
 
-/// Takes turns: the one that begins a round ends the next.
+/// Takes turns: the one that begins a round ends the next. Each finds as many objects as the other.
 pub(crate) async fn measure(cluster: &Cluster, effort: &Effort, results: &mut Results) -> Result<()> {
     let status = example(cluster).await?;
     for size in &effort.sizes {
@@ -76,6 +76,7 @@ async fn run_bare(cluster: &Cluster, apps: usize, status: &WorkerAppStatus) -> R
     let namespace = cluster.namespace_of(apps).await?;
     let took = bare::run(cluster, &namespace, status).await?;
     all_stand(&cluster.apps(&namespace), apps).await?;
+    cluster.clear(&namespace).await?;
     Ok(took)
 }
 
@@ -96,6 +97,7 @@ async fn run_operator(cluster: &Cluster, apps: usize) -> Result<Round> {
         (procfs::memory_mib(operator.pid, "VmRSS")?, procfs::memory_mib(operator.pid, "VmHWM")?);
     operator.end().await?;
     all_stand(&cluster.apps(&namespace), apps).await?;
+    cluster.clear(&namespace).await?;
     Ok(Round { apps, operator: took, ready, cpu, bare: Duration::ZERO, rss_mib, peak_mib, writes, served })
 }
 
