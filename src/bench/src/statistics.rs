@@ -35,7 +35,12 @@ pub struct Ratio {
 impl Ratio {
     /// Whether the interval leaves out 1: one of the two is better.
     pub fn tells(&self) -> bool {
-        self.low > 1.0 || self.high < 1.0
+        !self.holds(1.0)
+    }
+
+    /// Whether the true ratio may be this one.
+    pub fn holds(&self, ratio: f64) -> bool {
+        self.low <= ratio && ratio <= self.high
     }
 }
 

@@ -43,8 +43,10 @@ fn word(published: f64, ours: Option<&Ratio>) -> &'static str {
     match ours {
         None => "not measured",
         Some(ours) if ours.pairs < FEWEST_PAIRS => "too few valid rounds",
-        Some(ours) if ours.low <= published && published <= ours.high => "agrees",
-        Some(ours) if ours.low <= 1.0 && 1.0 <= ours.high => "no difference seen",
+        // No difference at all would fit as well.
+        Some(ours) if ours.holds(published) && !ours.tells() => "can't be told",
+        Some(ours) if ours.holds(published) => "agrees",
+        Some(ours) if !ours.tells() => "no difference seen",
         Some(ours) if (ours.ratio > 1.0) != (published > 1.0) => "the opposite",
         Some(ours) if (ours.ratio - 1.0).abs() > (published - 1.0).abs() => "same direction, larger",
         Some(_) => "same direction, smaller",
@@ -95,6 +97,8 @@ mod tests {
     #[test]
     fn a_published_ratio_is_judged_by_the_interval_of_ours() {
         assert_eq!(said(1.2, 1.1, 1.19, 1.3, 5), "agrees");
+        assert_eq!(said(1.6, 0.9, 1.2, 1.7, 5), "can't be told");
+        assert_eq!(said(0.7, 0.6, 0.8, 1.1, 5), "can't be told");
         assert_eq!(said(1.2, 1.3, 1.4, 1.5, 5), "same direction, larger");
         assert_eq!(said(0.5, 0.7, 0.8, 0.9, 5), "same direction, smaller");
         assert_eq!(said(1.2, 0.7, 0.8, 0.9, 5), "the opposite");

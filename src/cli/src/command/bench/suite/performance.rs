@@ -80,6 +80,10 @@ fn read(path: &Path) -> Result<Results, Error> {
 
 fn section(suite: &Suite, results: &Results, plot: Option<&Path>) -> String {
     let mut parts = vec![format!("\n## {}", suite.title), suite.about.trim().to_owned()];
+    parts.extend(variants(&results.provenance.command_line).into_iter().map(|name| {
+        let about = suite.variants.get(name).map_or("", |variant| variant.about.trim());
+        format!("Measured as its variant `{name}`. {about}").trim_end().to_owned()
+    }));
     parts.extend(plot.map(|plot| format!("![requests a second as ratios]({})", plot.display())));
     parts.extend(["### Ratios".to_owned(), markdown_table(&ratio_rows(results))]);
     parts.extend(published(suite, results));
@@ -98,6 +102,20 @@ fn section(suite: &Suite, results: &Results, plot: Option<&Path>) -> String {
     let head = format!("The runs in the middle, as {name} prints them");
     parts.push(folded(&head, &format!("```\n{}\n```", middles(results, layout))));
     parts.join("\n\n") + "\n"
+}
+
+/// The variants that a command line names: what was measured isn't what the suite's own text says then.
+fn variants(command_line: &[String]) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut words = command_line.iter();
+    while let Some(word) = words.next() {
+        if word == "--variant" {
+            names.extend(words.next().map(String::as_str));
+        } else {
+            names.extend(word.strip_prefix("--variant="));
+        }
+    }
+    names
 }
 
 fn markdown_table(rows: &[Vec<String>]) -> String {
@@ -223,4 +241,17 @@ fn middle<'a>(results: &'a Results, row: &'a str, target: &'a str) -> Option<&'a
     let rate = |run: &Run| run.figures.requests_per_second;
     runs.sort_by(|one, other| rate(one).partial_cmp(&rate(other)).unwrap_or(Ordering::Equal));
     runs.get(runs.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::variants;
+
+    #[test]
+    fn the_page_names_the_variants_that_were_measured() {
+        let line = "bench --suite next.yaml --variant small --rounds 3 --variant=published-probes".split(' ');
+        let line: Vec<_> = line.map(str::to_owned).collect();
+        assert_eq!(variants(&line), ["small", "published-probes"]);
+        assert!(variants(&line[..3]).is_empty());
+    }
 }
