@@ -138,7 +138,7 @@ fn difference(ours: &BTreeSet<String>, theirs: &BTreeSet<String>) -> Option<Stri
     let more = if top.len() > NAMED { format!(" and {} more", top.len() - NAMED) } else { String::new() };
     let named = top.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
     Some(format!(
-        "the installed WorkerApp definition is not this operator's: it lacks {named}{more}, and the API server drops or refuses what it doesn't know; upgrade it (`kubectl apply -f crds/workerapps.workerapp.dev.yaml`, or the Helm value crds.install=true)"
+        "the installed WorkerApp definition is not this operator's: it lacks {named}{more}, and the API server drops or refuses what it doesn't know; upgrade it (the Helm value crds.install=true, or `kubectl apply -f crds/workerapps.workerapp.dev.yaml` of the checkout)"
     ))
 }
 

@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// The child is on its way out.
     #[error(
-        "{kind} {name} is being deleted; it is made anew once it is gone (if it stays, see its metadata.finalizers)"
+        "{kind} {name} is being deleted; what the spec asks for instead waits until it is gone (if it stays, see its metadata.finalizers)"
     )]
     ChildTerminating {
         /// The child's kind.

@@ -34,7 +34,7 @@ const DEFINITION_WAIT: Duration = Duration::from_secs(2);
 /// The wait while an optional kind may not be read, or isn't there: nobody is in a hurry for it.
 const WITHOUT_WAIT: Duration = Duration::from_secs(25);
 
-const NO_DEFINITION: &str = "the WorkerApp definition is not installed: `kubectl apply -f crds/workerapps.workerapp.dev.yaml`, or the Helm value crds.install=true; waiting for it";
+const NO_DEFINITION: &str = "the WorkerApp definition is not installed: the Helm value crds.install=true, or `kubectl apply -f crds/workerapps.workerapp.dev.yaml` of the checkout; waiting for it";
 
 /// One watch of one kind, in one namespace or all.
 pub(crate) struct Watch {
