@@ -68,9 +68,19 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// The warm-up ended without an answer, so there is nothing to measure.
+    /// This process may not have so many connections.
     #[error(
-        "the warm-up of {warm_up:?} got no answer to {}{why}; is the server up, and is that long enough?",
+        "connections: {connections} are more than the {limit} file descriptors that this process may have: take fewer, or raise the limit (ulimit -n)"
+    )]
+    Descriptors {
+        /// How many were asked for.
+        connections: usize,
+        /// The hard limit.
+        limit: u64,
+    },
+    /// The warm-up ended without a good answer, so there is nothing to measure.
+    #[error(
+        "the warm-up of {warm_up:?} got no answer to {}{why}; is the server up, the path right, and the time long enough?",
         counted(*sent, "request")
     )]
     WarmUp {

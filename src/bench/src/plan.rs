@@ -102,6 +102,8 @@ const MOST_PER_SECOND: f64 = 1e8;
 const MOST_STREAMS: usize = 10_000;
 /// More need more addresses than a machine has.
 const MOST_CONNECTIONS: usize = 1_000_000;
+/// As many as there are ports on this side.
+const MOST_TO_AN_ADDRESS: usize = 65_535;
 const LONGEST: Duration = Duration::from_hours(7 * 24);
 
 fn wrong(field: &'static str, value: &impl ToString, allowed: &'static str) -> Error {
@@ -156,6 +158,12 @@ impl Plan {
             Err(wrong("requests", &"none", "there must be one to send"))
         } else if self.connections == 0 || self.connections > MOST_CONNECTIONS {
             Err(wrong("connections", &self.connections, "from 1 to 1,000,000 are possible"))
+        } else if self.connections > MOST_TO_AN_ADDRESS.saturating_mul(self.addresses.len()) {
+            Err(wrong(
+                "connections",
+                &self.connections,
+                "one machine can have at most 65,535 to each address of a target: TCP has no more ports",
+            ))
         } else if self.threads == 0 {
             Err(wrong("threads", &self.threads, "at least 1 is needed"))
         } else if self.connections < self.threads {
@@ -237,6 +245,7 @@ mod tests {
             (Plan { threads: 0, ..plan() }, "thread"),
             (Plan { connections: 0, ..plan() }, "connection"),
             (Plan { connections: usize::MAX, ..plan() }, "connection"),
+            (Plan { connections: 70_000, ..plan() }, "at most 65,535 to each address"),
             (Plan { connections: 2, threads: 3, ..plan() }, "connection"),
             (Plan { duration: Duration::MAX, ..plan() }, "duration"),
             (Plan { warm_up: Duration::MAX, ..plan() }, "warm-up"),

@@ -20,6 +20,8 @@ pub struct Counts {
     pub sent: u64,
     /// Complete answers with a status of 2xx.
     pub answered: u64,
+    /// Of those: after the end of an open loop, for whose last answers it waits.
+    pub answered_after_the_end: u64,
     /// Requests that failed, by whatever kind.
     pub failed: u64,
     /// Requests that were sent once more on a new connection, since the server closed theirs or refused them before an answer began.
@@ -46,6 +48,7 @@ impl Counts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.sent += other.sent;
         self.answered += other.answered;
+        self.answered_after_the_end += other.answered_after_the_end;
         self.failed += other.failed;
         self.reconnects += other.reconnects;
         self.closed_idle += other.closed_idle;

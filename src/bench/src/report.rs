@@ -80,9 +80,10 @@ impl Report {
         Ok(report)
     }
 
-    /// Good answers per second.
+    /// Good answers per second, while the load lasted: those of an open loop that came afterwards are no throughput.
     pub fn per_second(&self) -> f64 {
-        as_f64(self.counts.answered) / self.elapsed.as_secs_f64()
+        let in_time = self.counts.answered.saturating_sub(self.counts.answered_after_the_end);
+        as_f64(in_time) / self.elapsed.as_secs_f64()
     }
 
     /// Latency in milliseconds that this part of the good answers kept, 0.0 to 1.0. 0 without any.
@@ -104,7 +105,8 @@ impl Report {
     /// Good answers per second that came within this time: the goodput of a promise.
     pub fn within(&self, limit: Duration) -> f64 {
         let micros = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
-        as_f64(self.latency.count_between(0, micros)) / self.elapsed.as_secs_f64()
+        let good = as_f64(self.latency.count_between(0, micros)) / self.elapsed.as_secs_f64();
+        good.min(self.per_second())
     }
 
     /// Answers of the busiest worker, over the mean of all of them. `None` without a worker header. `workers`: how many there
@@ -211,6 +213,18 @@ mod tests {
         assert!((report.quantile_ms(1.0) - 10.0).abs() < 0.02);
         assert!((report.busiest_over_mean(2).unwrap() - 1.5).abs() < 1e-9);
         assert!((report.busiest_over_mean(4).unwrap() - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn answers_that_came_after_the_load_are_no_throughput() {
+        let mut late = record("a", &[1, 2, 3, 4]);
+        late.counts.answered_after_the_end = 3;
+        let report = Report::merge(vec![late], Duration::from_secs(1), false).unwrap();
+        assert!(
+            (report.per_second() - 1.0).abs() < 1e-9 && (report.within(Duration::MAX) - 1.0).abs() < 1e-9
+        );
+        // They count as answers all the same: they came.
+        assert_eq!((report.counts.answered, report.latency.len()), (4, 4));
     }
 
     #[test]

@@ -243,3 +243,61 @@ fn stopped_while_warming_up() {
     let report = run(&plan, &control).unwrap();
     assert!(report.partial && report.counts.answered == 0);
 }
+
+/// A server that ends with its n-th connection: whoever comes later is refused.
+fn mortal(connections: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten().take(connections) {
+            thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(1..) = stream.read(&mut buffer) {
+                    if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_target_that_dies_in_a_later_round_costs_no_other_run() {
+    // Four connections for each of its first two runs.
+    let address = mortal(8);
+    let dies = Contender { name: "dies".into(), url: format!("http://{address}/"), plan: plan(address) };
+    let campaign = campaign(vec![contender("lives", 1), dies], &[], 5);
+    let results = go(&campaign, &Stop::default(), &mut Blind).unwrap();
+    assert_eq!(results.runs.len(), 10);
+    let of = |name: &'static str| results.runs.iter().filter(move |run| run.target == name);
+    assert!(of("lives").all(|run| run.figures.answered > 0));
+    let unanswered: Vec<_> = of("dies").filter(|run| run.figures.answered == 0).collect();
+    assert_eq!(unanswered.len(), 3);
+    for run in unanswered {
+        assert!(!run.is_valid());
+        let fault = run.figures.fault.as_deref().unwrap_or_default();
+        assert!(fault.contains("got no answer") && fault.contains("refused"), "{fault}");
+    }
+    // One that never was there is told at once.
+    let gone = Contender { plan: plan(address), ..contender("gone", 1) };
+    let error =
+        go(&Campaign { contenders: vec![gone], ..campaign }, &Stop::default(), &mut Blind).unwrap_err();
+    assert!(matches!(error, Error::WarmUp { .. }), "{error}");
+}
+
+#[test]
+fn a_rate_above_what_the_server_can_is_no_throughput() {
+    // Two connections and 10 ms: at most 200 a second.
+    let mut overloaded = contender("slow", 10);
+    overloaded.plan.connections = 2;
+    overloaded.plan.duration = Duration::from_secs(1);
+    overloaded.plan.load = Load::Rate { per_second: 600.0, arrivals: Arrivals::Even };
+    let results = go(&campaign(vec![overloaded], &[], 1), &Stop::default(), &mut Blind).unwrap();
+    let run = &results.runs[0];
+    assert!(run.figures.requests_per_second <= 202.0, "{}", run.figures.requests_per_second);
+    let told =
+        run.verdicts.iter().any(|verdict| format!("{verdict:?}").contains("waited for a free connection"));
+    assert!(told, "{:?}", run.verdicts);
+}

@@ -15,6 +15,7 @@ use crate::plan::{Load, Plan};
 use crate::report::Report;
 use crate::results::{Observations, Provenance, Results, Run, VERSION, timestamp};
 use crate::search::{Decision, Goal, Step, Told, search};
+use std::time::Duration;
 
 /// A server to be measured.
 #[derive(Debug, Clone)]
@@ -147,9 +148,15 @@ impl Campaign {
             }
             watcher.before(&turn, contender)?;
             let started = timestamp();
-            let Some((report, measured)) = self.measure(&turn, contender, &plan, stop, watcher)? else {
-                break;
+            let answered_before = |run: &Run| run.target == contender.name && run.figures.answered > 0;
+            let measured = match self.measure(&turn, contender, &plan, stop, watcher) {
+                // It has died meanwhile: what was measured until then is worth a report, and so are the others.
+                Err(error @ Error::WarmUp { .. }) if results.runs.iter().any(answered_before) => {
+                    Some(silent(&plan, &error)?)
+                }
+                measured => measured?,
             };
+            let Some((report, measured)) = measured else { break };
             let observations = watcher.after(&turn, contender, &report)?;
             let mut run = Run {
                 target: contender.name.clone(),
@@ -209,4 +216,12 @@ impl Campaign {
         run.observations.goodput_per_second = Some(report.within(goal.promise.within));
         Ok(Some((report.clone(), run)))
     }
+}
+
+/// A run in which nobody answered: invalid by what the gates say of it.
+fn silent(plan: &Plan, error: &Error) -> Result<(Report, Run), Error> {
+    let mut report = Report::merge(Vec::new(), Duration::from_millis(1), false)?;
+    report.fault = Some(error.to_string());
+    let run = Run::of(plan, &report);
+    Ok((report, run))
 }

@@ -1,6 +1,7 @@
 //! Threads with a reactor each, and what starts and ends them together.
 
 mod cpu;
+mod descriptors;
 mod exchange;
 mod http1;
 mod http2;
@@ -168,6 +169,7 @@ struct Outcome {
 /// answers, for which it waits twice the timeout at most.
 pub fn run(plan: &Plan, control: &Control) -> Result<Report, Error> {
     plan.check()?;
+    descriptors::suffice(plan.connections, plan.threads)?;
     let begin = Instant::now() + HEAD_START;
     let measured = begin + plan.warm_up;
     let times = Times { begin, measured, end: measured + plan.duration };

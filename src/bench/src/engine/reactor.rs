@@ -313,6 +313,7 @@ impl<'a, W: Wire> Reactor<'a, W> {
             let at = now.saturating_duration_since(self.times.measured);
             let connection = number % self.connections;
             self.record.answered(connection, answer, now.saturating_duration_since(planned), at);
+            self.record.counts.answered_after_the_end += u64::from(now >= self.times.end);
             if self.plan.worker_header.is_some() {
                 self.record.worker(self.wire.worker(number), &mut slot.worker);
             }

@@ -103,7 +103,7 @@ fn each_gate_closes_for_its_own_fault_and_says_why() {
         (figures(|f| f.busiest_thread = Some(0.81)), "generator-cpu", "81 %"),
         (figures(|f| f.requests_per_second = 1700.0), "littles-law", "85.0 requests on their way"),
         (figures(|f| f.requests_per_second = 2300.0), "littles-law", "room for 100"),
-        (open(20, 5, 0), "arrivals", "1.5 %"),
+        (open(30, 5, 0), "arrivals", "2.5 %"),
         (open(0, 0, 100), "arrivals", "never sent"),
         (seen(pod(|p| p.restarts = 2)), "pod-restarts", "pod a: a container or worker started anew 2 times"),
         (seen(pod(|p| p.probe_failures = 1)), "probe-failures", "a failed 1 probe"),
