@@ -177,6 +177,15 @@ async fn pause_resume_and_restart_say_what_they_did() -> Result<()> {
         ensure!(annotation().await?.as_deref() == value, "{command}: {:?}", annotation().await?);
     }
 
+    // What the spec says stays, and isn't told as done.
+    fixture.merge::<WorkerApp>("shop", json!({ "spec": { "paused": true } })).await?;
+    let resumed = here(&fixture, &["resume", "shop"]).await?;
+    ensure!(
+        resumed.code == 1 && resumed.out.is_empty() && resumed.err.contains("spec.paused"),
+        "{resumed:?}"
+    );
+    fixture.merge::<WorkerApp>("shop", json!({ "spec": { "paused": null } })).await?;
+
     here(&fixture, &["restart", "shop"]).await?.well()?;
     let deployment: Deployment = fixture.api().get("shop").await?;
     let pods = deployment.spec.template.metadata.context("no metadata")?;

@@ -50,6 +50,10 @@ pub(crate) enum Error {
         "-n {asked}: WorkerApp {name} in the file belongs to namespace {namespace:?}; leave -n out, or change metadata.namespace"
     )]
     OtherNamespace { name: String, namespace: String, asked: String },
+    #[error(
+        "WorkerApp {name} stays paused: its spec.paused is true, which `resume` leaves to whoever holds its manifest; remove it there, and apply that"
+    )]
+    PausedBySpec { name: String },
     #[error("WorkerApp {name} has no Deployment yet; `status {name}` says why")]
     NoDeployment { name: String },
     #[error("WorkerApp {name} has no pods; `status {name}` says why")]

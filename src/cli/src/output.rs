@@ -22,7 +22,7 @@ pub(crate) enum Format {
     Json,
     /// For programs and people
     Yaml,
-    /// KIND/NAME, one a line
+    /// Names, one a line: KIND/NAME of objects
     Name,
 }
 

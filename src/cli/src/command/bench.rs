@@ -51,10 +51,11 @@ pub(crate) const EXAMPLES: &str = "Examples:
   kubectl workerapp bench --suite config/suites/next/suite.yaml --report next.json
   kubectl workerapp bench performance config/suites/next/suite.yaml=next.json > PERFORMANCE.md
 
-Without --rate each connection sends its next request when it has an answer (a closed loop: what a server can do). With
---rate requests are sent at planned times, from which latencies count (an open loop: what users would feel). With
---search such rates double until the promise is broken, and close in on the highest one at which it was kept (to 5 %).
-Several targets are measured in turns, in random order, and compared in pairs.
+Without --rate each connection sends its next request when it has an answer (a closed loop: what a server can do). With \
+  --rate requests are sent at planned times, from which latencies count (an open loop: what users would feel). With \
+  --search such rates double until the promise is broken, and close in on the highest one at which it was kept (to 5 %). \
+  Several targets are measured in turns, in random order, and compared in pairs.
+
 Exit status: 0; 1: an error; 3: a run can't be believed, and the report says why; 130: stopped by Ctrl-C, after a partial report.";
 
 /// A run can't be believed.

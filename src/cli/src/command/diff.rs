@@ -6,8 +6,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use k8s_openapi::api::{
-    apps::v1::Deployment, autoscaling::v2::HorizontalPodAutoscaler, core::v1::Service,
-    networking::v1::NetworkPolicy, policy::v1::PodDisruptionBudget,
+    apps::v1::Deployment,
+    autoscaling::v2::HorizontalPodAutoscaler,
+    core::v1::{Container, Service},
+    networking::v1::NetworkPolicy,
+    policy::v1::PodDisruptionBudget,
 };
 use k8s_openapi::jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _, core::ApiResource};
@@ -155,11 +158,23 @@ async fn facts(cluster: &Cluster, namespace: &str, name: &str, input: &Input) ->
         facts.supervisor_pull_policy.clone_from(&container.image_pull_policy);
         return Ok(facts);
     }
-    let image = operators
-        .first()
-        .and_then(|operator| operator.spec.template.spec.as_ref()?.containers.first()?.image.clone());
-    facts.supervisor_image = image.unwrap_or(facts.supervisor_image);
+    let container =
+        operators.first().and_then(|operator| operator.spec.template.spec.as_ref()?.containers.first());
+    if let Some(container) = container {
+        facts.supervisor_image = container.image.clone().unwrap_or(facts.supervisor_image);
+        facts.supervisor_pull_policy =
+            input.supervisor_pull_policy.clone().or_else(|| pull_policy(container));
+    }
     Ok(facts)
+}
+
+/// The pull policy that an operator was started with.
+fn pull_policy(operator: &Container) -> Option<String> {
+    const FLAG: &str = "--supervisor-pull-policy";
+    let mut words = operator.command.iter().chain(&operator.args).flatten();
+    let word = words.find(|word| word.starts_with(FLAG))?;
+    // As one word or two.
+    word.strip_prefix(FLAG)?.strip_prefix('=').or_else(|| words.next().map(String::as_str)).map(str::to_owned)
 }
 
 struct Child<'a> {
@@ -259,6 +274,17 @@ mod tests {
         for (kind, group) in OPTIONAL {
             assert!(kinds().iter().any(|known| known.kind == kind && known.group == group), "{kind}");
         }
+    }
+
+    #[test]
+    fn the_operators_pull_policy_is_read_from_its_command_line() {
+        let of = |args: &[&str]| {
+            let args = args.iter().map(|word| (*word).to_owned()).collect();
+            pull_policy(&Container { args: Some(args), ..Container::default() })
+        };
+        assert_eq!(of(&["run", "--supervisor-pull-policy=Never"]).as_deref(), Some("Never"));
+        assert_eq!(of(&["run", "--supervisor-pull-policy", "Always"]).as_deref(), Some("Always"));
+        assert_eq!(of(&["run"]), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     error::Error,
     look::Look,
     output::{self, Color, Format},
-    view::check::{self, Evidence},
+    view::check::{self, Evidence, Unread},
 };
 
 /// For `--help`.
@@ -66,30 +66,23 @@ async fn gather(cluster: &Cluster) -> Evidence {
     let version = cluster.version().await;
     // Nothing else is worth waiting for then.
     if let Err(error) = version {
-        let why = error.to_string();
-        let unread = || check::NO_SERVER.to_owned();
         return Evidence {
-            version: Err(why),
-            definition: Err(unread()),
-            operators: Err(unread()),
-            metrics: Err(unread()),
-            denied: Err(unread()),
-            looks: Err(unread()),
+            version: Err(error.to_string()),
+            definition: Err(Unread::NoServer),
+            operators: Err(Unread::NoServer),
+            metrics: Err(Unread::NoServer),
+            denied: Err(Unread::NoServer),
+            looks: Err(Unread::NoServer),
         };
     }
     Evidence {
-        version: version.map(|info| (info.major, info.minor)).map_err(words),
-        definition: cluster.definition().await.map_err(words),
-        operators: cluster.operators().await.map_err(words),
-        metrics: cluster.offers("metrics.k8s.io").await.map_err(words),
-        denied: denied(cluster).await.map_err(words),
-        looks: looks(cluster).await.map_err(words),
+        version: version.map(|info| (info.major, info.minor)).map_err(|error| error.to_string()),
+        definition: cluster.definition().await.map_err(Unread::from),
+        operators: cluster.operators().await.map_err(Unread::from),
+        metrics: cluster.offers("metrics.k8s.io").await.map_err(Unread::from),
+        denied: denied(cluster).await.map_err(Unread::from),
+        looks: looks(cluster).await.map_err(Unread::from),
     }
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
-fn words(error: Error) -> String {
-    error.to_string()
 }
 
 async fn looks(cluster: &Cluster) -> Result<Vec<Look>, Error> {

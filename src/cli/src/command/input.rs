@@ -23,6 +23,14 @@ pub(crate) struct Input {
     /// When that image is pulled: Always, IfNotPresent or Never
     #[arg(long, env = "WORKERAPP_SUPERVISOR_PULL_POLICY", value_name = "POLICY", value_parser = ["Always", "IfNotPresent", "Never"])]
     pub(crate) supervisor_pull_policy: Option<String>,
+    /// The operator's namespace, from which an app's NetworkPolicy lets it in; in a cluster it is seen
+    #[arg(
+        long,
+        env = "WORKERAPP_OPERATOR_NAMESPACE",
+        value_name = "NAME",
+        default_value = "workerapp-system"
+    )]
+    operator_namespace: String,
 }
 
 impl Input {
@@ -37,7 +45,10 @@ impl Input {
 
     /// What is known without a cluster.
     pub(crate) fn facts(&self) -> Facts {
-        facts(self.supervisor_image.clone(), self.supervisor_pull_policy.clone())
+        Facts {
+            operator_namespace: Some(self.operator_namespace.clone()),
+            ..facts(self.supervisor_image.clone(), self.supervisor_pull_policy.clone())
+        }
     }
 
     /// All apps with their plans. Nothing comes of it unless all of them are valid: half of a result is worse than none.

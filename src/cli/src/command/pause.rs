@@ -39,7 +39,7 @@ pub(crate) async fn run(
         cluster.annotate(&app.name_any(), names::ANNOTATION_PAUSED, value).await?;
     }
     if value.is_none() && app.spec.paused == Some(true) {
-        output::note("spec.paused is true: it stays paused until that is removed from its manifest");
+        return Err(Error::PausedBySpec { name: app.name_any() });
     }
     output::print(&format!("workerapp.{}/{} {done}\n", names::GROUP, app.name_any()))?;
     Ok(ExitCode::SUCCESS)

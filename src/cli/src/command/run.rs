@@ -37,9 +37,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
   kubectl workerapp run app.yaml --workers 2 --port 8080
   kubectl workerapp run app.yaml -e DATABASE_URL=postgres://localhost/shop -C ~/src/shop
 
-The command of the manifest runs in the current directory (or that of -C), with the programs of this machine: the image
-isn't used. Ctrl-C lets the workers finish what they have begun; a second one ends them at once. Exit status: the command's
-own if it can't be kept running (1 instead of 0), else 0.";
+The command of the manifest runs in the current directory (or that of -C), with the programs of this machine: the image \
+  isn't used. Ctrl-C lets the workers finish what they have begun; a second one ends them at once. Exit status: the command's \
+  own if it can't be kept running (1 instead of 0), else 0.";
 
 /// How often the line is drawn anew.
 const LOOK: Duration = Duration::from_secs(1);

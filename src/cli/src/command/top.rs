@@ -19,9 +19,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
   kubectl workerapp top shop --interval 5
   kubectl workerapp top -A -o json
 
-CPU in thousandths of a CPU (1000m is one), LOOP: the part of the time in which Node's event loop is busy,
-THROTTLED: the part of the CPU limit's periods in which the pod had to wait. -: not known, for instance of programs
-other than Node, or before a worker's first request.";
+CPU in thousandths of a CPU (1000m is one), LOOP: the part of the time in which Node's event loop is busy, \
+  THROTTLED: the part of the CPU limit's periods in which the pod had to wait. -: not known, for instance of programs \
+  other than Node, or before a worker's first request.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {

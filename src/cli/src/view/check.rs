@@ -12,22 +12,43 @@ use k8s_openapi::{
 use serde::Serialize;
 
 use crate::{
+    error::Error,
     look::Look,
     output::{self, GREEN, PLAIN, RED, YELLOW},
 };
 
-/// Everything that the checks look at. What could not be read is the reason in words.
+/// Why something could not be read.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// The API server doesn't answer, and nothing else is worth a look.
+    NoServer,
+    /// Whoever asks may not.
+    Forbidden(String),
+    /// Anything else, in words.
+    Failed(String),
+}
+
+impl From<Error> for Unread {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Forbidden { .. } => Self::Forbidden(error.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Everything that the checks look at.
 #[derive(Debug)]
 pub(crate) struct Evidence {
     /// Major and minor version of the API server, as it writes them.
     pub(crate) version: Result<(String, String), String>,
-    pub(crate) definition: Result<Option<CustomResourceDefinition>, String>,
-    pub(crate) operators: Result<Vec<Deployment>, String>,
+    pub(crate) definition: Result<Option<CustomResourceDefinition>, Unread>,
+    pub(crate) operators: Result<Vec<Deployment>, Unread>,
     /// Whether the API server offers CPU metrics.
-    pub(crate) metrics: Result<bool, String>,
+    pub(crate) metrics: Result<bool, Unread>,
     /// What whoever asks may not do.
-    pub(crate) denied: Result<Vec<String>, String>,
-    pub(crate) looks: Result<Vec<Look>, String>,
+    pub(crate) denied: Result<Vec<String>, Unread>,
+    pub(crate) looks: Result<Vec<Look>, Unread>,
 }
 
 /// What a check has found.
@@ -158,15 +179,25 @@ pub(crate) fn failed(results: &[Answer]) -> bool {
     results.iter().any(|result| result.state == "failed")
 }
 
-/// Why nothing else is looked at when the API server doesn't answer.
-pub(crate) const NO_SERVER: &str = "the API server doesn't answer";
-
 /// The finding where something could not be read.
-fn unread(why: &str) -> Finding {
-    if why == NO_SERVER {
-        return Finding::Skipped(why.to_owned());
+fn unread(why: &Unread) -> Finding {
+    match why {
+        Unread::NoServer => Finding::Skipped("the API server doesn't answer".to_owned()),
+        Unread::Forbidden(seen) | Unread::Failed(seen) => {
+            Finding::Failure { seen: seen.clone(), remedy: "see the checks above".to_owned() }
+        }
     }
-    Finding::Failure { seen: why.to_owned(), remedy: "see the checks above".to_owned() }
+}
+
+/// The same for what belongs to the whole cluster: whoever has rights in a namespace only can't look, and needs nothing of it.
+fn unread_of_cluster(why: &Unread) -> Finding {
+    match why {
+        Unread::Forbidden(seen) => Finding::Warning {
+            seen: seen.clone(),
+            remedy: "nothing, if your apps work: it is for whoever runs the cluster to look at".to_owned(),
+        },
+        why => unread(why),
+    }
 }
 
 /// A line each, and how many more there are.

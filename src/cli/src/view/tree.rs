@@ -66,7 +66,12 @@ impl Branch {
 
     /// `kind/name` of this object and those below it that Kubernetes knows.
     pub(crate) fn names(&self) -> Vec<String> {
-        let own = (self.kind != "worker").then(|| format!("{}/{}", self.kind.to_lowercase(), self.name));
+        let kind = match self.kind.to_lowercase() {
+            // As kubectl writes a kind that isn't Kubernetes' own.
+            app if app == "workerapp" => format!("workerapp.{}", workerapp_api::names::GROUP),
+            kind => kind,
+        };
+        let own = (self.kind != "worker").then(|| format!("{kind}/{}", self.name));
         own.into_iter().chain(self.children.iter().flat_map(Self::names)).collect()
     }
 }

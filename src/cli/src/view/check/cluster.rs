@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 
-use super::{Evidence, Finding, some, unread};
+use super::{Evidence, Finding, some, unread, unread_of_cluster};
 use crate::output::counted;
 
 /// The oldest Kubernetes that the operator supports.
@@ -43,7 +43,7 @@ pub(super) fn permissions(evidence: &Evidence) -> Finding {
 
 pub(super) fn definition(evidence: &Evidence) -> Finding {
     match &evidence.definition {
-        Err(why) => unread(why),
+        Err(why) => unread_of_cluster(why),
         Ok(Some(definition)) => Finding::Well(definition.name_any()),
         Ok(None) => Finding::Failure {
             seen: "there is no workerapps.workerapp.dev".into(),
@@ -56,7 +56,7 @@ pub(super) fn definition(evidence: &Evidence) -> Finding {
 
 pub(super) fn definition_current(evidence: &Evidence) -> Finding {
     let Ok(Some(live)) = &evidence.definition else {
-        return Finding::Skipped("there is none".into());
+        return Finding::Skipped("it isn't seen".into());
     };
     let schema = |definition: &k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition| {
         let version = definition.spec.versions.first()?;
@@ -87,7 +87,7 @@ pub(super) fn definition_current(evidence: &Evidence) -> Finding {
 
 pub(super) fn operator(evidence: &Evidence) -> Finding {
     let operators = match &evidence.operators {
-        Err(why) => return unread(why),
+        Err(why) => return unread_of_cluster(why),
         Ok(operators) => operators,
     };
     let place = |deployment: &k8s_openapi::api::apps::v1::Deployment| {

@@ -93,6 +93,15 @@ fn each_check_can_fail() {
         ("permissions", Evidence { denied: Ok(vec!["get pods/proxy".into()]), ..evidence() }, "warning"),
         ("definition", Evidence { definition: Ok(None), ..evidence() }, "failed"),
         ("definition-current", Evidence { definition: Ok(Some(old)), ..evidence() }, "failed"),
+        (
+            "definition",
+            Evidence { definition: Err(Unread::Failed("refused".into())), ..evidence() },
+            "failed",
+        ),
+        // Of the whole cluster, which whoever has rights in a namespace doesn't see, and doesn't need.
+        ("definition", Evidence { definition: Err(Unread::Forbidden("no".into())), ..evidence() }, "warning"),
+        ("operator", Evidence { operators: Err(Unread::Forbidden("no".into())), ..evidence() }, "warning"),
+        ("reconciled", Evidence { looks: Err(Unread::Forbidden("no".into())), ..evidence() }, "failed"),
         ("operator", Evidence { operators: Ok(vec![]), ..evidence() }, "failed"),
         ("operator", Evidence { operators: Ok(vec![operator(0)]), ..evidence() }, "failed"),
         ("operator", Evidence { operators: Ok(vec![operator(1), operator(1)]), ..evidence() }, "warning"),
